@@ -1,0 +1,195 @@
+"""This process as a source: its ring, its description file, its host samples.
+
+    $PELLUCID_DIR/engine_core-4711.ring   records
+    $PELLUCID_DIR/engine_core-4711.json   who writes them, what is visible, what is blind and why
+    $PELLUCID_DIR/key                     secret of the site, for block hashes
+
+Everything here runs at start-up or on a thread of its own, never in the engine's step path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import hashlib
+import json
+import os
+import platform
+import resource
+import threading
+import time
+from typing import Any, Dict, List, Optional
+
+from pellucid_probe import __version__, records
+from pellucid_probe.guard import Hook
+from pellucid_probe.ring import RingError, RingWriter
+
+RING_BYTES = {"engine_core": 32 << 20, "frontend": 16 << 20, "worker": 8 << 20}
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def folder() -> Optional[str]:
+    """Where to write, or None when the probe is to stay inert."""
+    if os.environ.get("PELLUCID_OFF") == "1":
+        return None
+    return os.environ.get("PELLUCID_DIR") or None
+
+
+class Fact:
+    """Whether one fact is seen in this process, and if not, why and how to turn it on."""
+
+    def __init__(self, state: str, reason: str = "", collect: str = "") -> None:
+        self.state, self.reason, self.collect = state, reason, collect
+
+
+class Process:
+    """One per process, made when its role is known. Raises RingError when the ring cannot be allocated."""
+
+    def __init__(self, where: str, role: str, engine: str, engine_version: str) -> None:
+        self.where, self.roles = where, [role]
+        self.name = f"{role}-{os.getpid()}"
+        self.engine, self.engine_version = engine, engine_version
+        self.facts: Dict[str, Fact] = {}
+        self.hooks: Dict[str, List[Hook]] = {}      # fact → hooks that feed it
+        self.config: Dict[str, Any] = {}
+        self.dp_rank: Optional[int] = None
+        self.start_ns = time.monotonic_ns()
+        self.shed_level = 0
+        self.ring = RingWriter(os.path.join(where, self.name + ".ring"), _ring_bytes(role))
+        self.key = site_key(where)
+        self._described = ""
+
+    def see(self, fact: str, hooks: List[Hook]) -> bool:
+        """Installs the hooks a fact needs; all or the fact is blind. Returns whether it is seen."""
+        faults = [fault for fault in (hook.target.fault() for hook in hooks) if fault]
+        if not faults:
+            faults = [fault for fault in (hook.install() for hook in hooks) if fault]
+        if faults:
+            self.blind(fact, faults[0], "use an engine version of the tested table, or report this one")
+            return False
+        self.hooks[fact] = hooks
+        self.facts[fact] = Fact("visible")
+        return True
+
+    def blind(self, fact: str, reason: str, collect: str) -> None:
+        self.facts[fact] = Fact("blind", reason, collect)
+
+    def describe(self) -> None:
+        """Writes the description if it changed. IO: at start-up and from the host thread only."""
+        for fact, hooks in self.hooks.items():
+            for hook in hooks:
+                if not hook.on:
+                    self.blind(fact, f"hook switched itself off after {hook.errors_count} errors: {hook.last_error}",
+                               "report it; the engine is not affected")  # fmt: skip
+        text = json.dumps({
+            "role": "+".join(self.roles), "pid": os.getpid(), "state": "on", "reason": "",
+            "engine": self.engine, "engine_version": self.engine_version, "probe_version": __version__,
+            "python_version": platform.python_version(), "dp_rank": self.dp_rank, "start_ns": self.start_ns,
+            "deployment": os.environ.get("PELLUCID_DEPLOYMENT", "default"),
+            "facts": {name: vars(fact) for name, fact in sorted(self.facts.items())}, "config": self.config,
+        })  # fmt: skip
+        if text != self._described:
+            _replace(os.path.join(self.where, self.name + ".json"), text)
+            self._described = text
+
+    def errors_count(self) -> int:
+        return sum(hook.errors_count for hooks in self.hooks.values() for hook in hooks)
+
+    def start_host_samples(self, interval_s: float = 1.0) -> None:
+        threading.Thread(target=_sample_forever, args=(self, interval_s), name="pellucid-host", daemon=True).start()
+
+
+def say_off(where: str, role: str, reason: str) -> None:
+    """Leaves a note that the probe stays off in this process. Best effort: the engine goes on whatever happens."""
+    with contextlib.suppress(OSError):
+        _replace(os.path.join(where, f"{role}-{os.getpid()}.json"), json.dumps({
+            "role": role, "pid": os.getpid(), "state": "off", "reason": reason, "engine": "", "engine_version": "",
+            "probe_version": __version__, "python_version": platform.python_version(), "facts": {}, "config": {},
+        }))  # fmt: skip
+
+
+def site_key(where: str) -> bytes:
+    """The site's secret, 32 bytes; made here, once, if nobody laid one down. Raises RingError if it cannot be kept."""
+    path = os.path.join(where, "key")
+    try:
+        try:
+            fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        except FileExistsError:
+            for _ in range(50):   # another process may be between creating and filling it
+                with open(path, "rb") as f:
+                    key = f.read()
+                if len(key) == 32:
+                    return key
+                time.sleep(0.01)
+            raise RingError(f"{path} holds {len(key)} bytes, expected 32") from None
+        with os.fdopen(fd, "wb") as f:
+            key = os.urandom(32)
+            f.write(key)
+        return key
+    except OSError as error:
+        raise RingError(f"{path}: {error.strerror}") from error
+
+
+def keyed_hash(key: bytes, data: bytes) -> str:
+    """64-bit keyed hash in hex: a bare hash of token ids could be guessed."""
+    return hashlib.blake2b(data, digest_size=8, key=key).hexdigest()
+
+
+class _GcClock:
+    """Garbage-collection pauses since the last `take`."""
+
+    def __init__(self) -> None:
+        self.count = self.pause_ns = self.pause_max_ns = self._start = 0
+        gc.callbacks.append(self._note)
+
+    def _note(self, phase: str, _info: Dict[str, int]) -> None:
+        if phase == "start":
+            self._start = time.monotonic_ns()
+        elif self._start:
+            pause = time.monotonic_ns() - self._start
+            self.count += 1
+            self.pause_ns += pause
+            self.pause_max_ns = max(self.pause_max_ns, pause)
+
+    def take(self) -> "tuple[int, int, int]":
+        taken = (self.count, self.pause_ns, self.pause_max_ns)
+        self.count = self.pause_ns = self.pause_max_ns = 0
+        return taken
+
+
+def _sample_forever(process: Process, interval_s: float) -> None:
+    clock = _GcClock()
+    last_ns, last = time.monotonic_ns(), resource.getrusage(resource.RUSAGE_SELF)
+    last_probe_ns = Hook.total_cost_ns
+    while True:
+        time.sleep(interval_s)
+        try:
+            now, usage = time.monotonic_ns(), resource.getrusage(resource.RUSAGE_SELF)
+            probe_ns = Hook.total_cost_ns
+            process.ring.write(records.HOST, records.pack_host(records.Host(
+                now, now - last_ns, int((usage.ru_utime - last.ru_utime) * 1e9),
+                int((usage.ru_stime - last.ru_stime) * 1e9), _rss_bytes(), threading.active_count(),
+                usage.ru_nvcsw - last.ru_nvcsw, usage.ru_nivcsw - last.ru_nivcsw, *clock.take(),
+                probe_ns - last_probe_ns, process.errors_count(), process.ring.dropped_count, process.shed_level,
+            )))  # fmt: skip
+            process.describe()
+            last_ns, last, last_probe_ns = now, usage, probe_ns
+        except Exception as error:   # the thread must outlive a full disk or a vanished folder
+            process.config.setdefault("host_sample_error", str(error)[:200])
+
+
+def _rss_bytes() -> int:
+    with open("/proc/self/statm", encoding="ascii") as f:
+        return int(f.read().split()[1]) * _PAGE_BYTES
+
+
+def _ring_bytes(role: str) -> int:
+    asked = os.environ.get("PELLUCID_RING_BYTES", "")
+    return int(asked) if asked.isdigit() and int(asked) > 0 else RING_BYTES[role]
+
+
+def _replace(path: str, text: str) -> None:
+    tmp = f"{path}.tmp"
+    with open(tmp, "w", encoding="utf-8") as f:
+        f.write(text)
+    os.replace(tmp, path)

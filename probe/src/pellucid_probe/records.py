@@ -1,0 +1,224 @@
+"""What the probe writes and how it is read back. Both sides live here, so they cannot drift apart.
+
+Frequent records are packed structs, rare ones JSON. Times are CLOCK_MONOTONIC ns.
+
+    SPEC       engine core   drafted and produced tokens by request, before the STEP they belong to
+    STEP       engine core   one per step: times, queues, KV, and the batch as a frame (below)
+    ADD        engine core   a request entered the scheduler: number, ids, lengths, first-block hash
+    ADMIT      engine core   scheduled for the first time or again: positions found computed
+    PREEMPT    engine core   computed positions lost
+    FINISH     engine core   freed: status, the engine's own counts
+    ARRIVE     frontend      HTTP arrival, identity, label
+    DELIVER    frontend      a step's outputs were processed
+    FRONT_END  frontend      finish reason as the client sees it
+    ABORT      frontend      client went away or cancelled
+    WORK       worker        forward pass and sampling of one step
+    HOST       every         one second of this process
+
+Frame of a STEP, by mode: SAME_ONES, members as before and one token each; SAME_BYTES and SAME_WORDS, members as
+before and their counts in 8 or 32 bits; FULL, members (u32) and counts (u32). A FULL frame comes at least every
+FULL_EVERY steps, so a reader that lost records is whole again soon.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from array import array
+from typing import Any, List, NamedTuple, Optional
+
+STEP, ADD, ADMIT, PREEMPT, FINISH, SPEC = 1, 2, 3, 4, 5, 6
+ARRIVE, DELIVER, FRONT_END, ABORT = 10, 11, 12, 13
+WORK = 20
+HOST = 30
+
+SAME_ONES, SAME_BYTES, SAME_WORDS, FULL = 0, 1, 2, 3
+FULL_EVERY = 256
+
+NOT_WAITING, BUDGET, SEQUENCE_CAP, KV, DEFERRED_ONLY = 0, 1, 2, 3, 4
+
+_STEP = struct.Struct("<5Q" + "4Q" + "15I" + "4B")
+_ADMIT = struct.Struct("<IIQQ")
+_DELIVER = struct.Struct("<QQdI")
+_WORK = struct.Struct("<Q4QiII")
+_HOST = struct.Struct("<15Q")
+
+
+class Step(NamedTuple):
+    step: int
+    schedule_start_ns: int
+    schedule_end_ns: int
+    update_start_ns: int
+    update_end_ns: int
+    kv_allocated: int        # cumulative since the engine started
+    kv_revived: int          # cumulative
+    kv_freed: int            # cumulative
+    probe_ns: int            # our hooks in this process since the previous STEP
+    requests: int
+    tokens: int
+    running: int
+    waiting: int
+    deferred: int
+    token_budget: int
+    sequence_cap: int
+    kv_total: int
+    kv_free: int
+    kv_cached: int
+    outputs: int             # tokens sampled and kept
+    drafts: int
+    accepted: int
+    preempted: int
+    preempted_tokens: int
+    waiting_reason: int
+    had_work_after: int      # requests were left when the step ended
+    kv_seen: int             # 0: the KV fields could not be read
+    mode: int
+    frame: bytes
+
+
+def pack_step(step: Step) -> bytes:
+    return _STEP.pack(*step[:-1]) + step.frame
+
+
+def unpack_step(payload: bytes) -> Step:
+    return Step(*_STEP.unpack_from(payload), payload[_STEP.size :])  # type: ignore[call-arg]
+
+
+def full_frame(members: "array[int]", counts: "array[int]") -> bytes:
+    return members.tobytes() + counts.tobytes()
+
+
+def read_counts(step: Step) -> Optional[List[int]]:
+    """Tokens by member; None for SAME_ONES."""
+    if step.mode == SAME_ONES:
+        return None
+    if step.mode == SAME_BYTES:
+        return list(step.frame)
+    words = array("I", step.frame)
+    return words[step.requests :].tolist() if step.mode == FULL else words.tolist()
+
+
+def read_members(step: Step) -> Optional[List[int]]:
+    """Member numbers in batch order; None when they are those of the step before."""
+    if step.mode != FULL:
+        return None
+    return array("I", step.frame)[: step.requests].tolist()
+
+
+class Admit(NamedTuple):
+    request: int
+    again: int        # 0 first time, 1 after a preemption
+    step: int
+    computed: int     # positions found computed (prefix cache)
+
+
+class Preempt(NamedTuple):
+    request: int
+    step: int
+    time_ns: int
+    lost: int
+
+
+def pack_admit(record: Admit) -> bytes:
+    return _ADMIT.pack(*record)
+
+
+def unpack_admit(payload: bytes) -> Admit:
+    return Admit(*_ADMIT.unpack(payload))
+
+
+_PREEMPT = struct.Struct("<IIQQQ")
+
+
+def pack_preempt(record: Preempt) -> bytes:
+    return _PREEMPT.pack(record.request, 0, record.step, record.time_ns, record.lost)
+
+
+def unpack_preempt(payload: bytes) -> Preempt:
+    request, _, step, time_ns, lost = _PREEMPT.unpack(payload)
+    return Preempt(request, step, time_ns, lost)
+
+
+def pack_spec(triples: "List[int]") -> bytes:
+    """request, drafted, produced; repeated."""
+    return array("I", triples).tobytes()
+
+
+def unpack_spec(payload: bytes) -> "List[tuple[int, int, int]]":
+    flat = array("I", payload).tolist()
+    return list(zip(flat[0::3], flat[1::3], flat[2::3]))
+
+
+class Deliver(NamedTuple):
+    start_ns: int
+    end_ns: int
+    engine_s: float    # the engine core's monotonic stamp of these outputs
+    outputs: int
+
+
+def pack_deliver(record: Deliver) -> bytes:
+    return _DELIVER.pack(*record)
+
+
+def unpack_deliver(payload: bytes) -> Deliver:
+    return Deliver(*_DELIVER.unpack(payload))
+
+
+class Work(NamedTuple):
+    step: int
+    execute_start_ns: int
+    execute_end_ns: int
+    sample_start_ns: int   # 0: sampling was not a call of its own
+    sample_end_ns: int
+    rank: int
+    graph_mode: int        # GRAPH_MODES index; UNSEEN when it could not be read
+    padded_tokens: int     # UNSEEN when it could not be read
+
+
+UNSEEN = 0xFFFFFFFF
+GRAPH_MODES = ("none", "piecewise", "full")
+
+
+def pack_work(record: Work) -> bytes:
+    return _WORK.pack(*record)
+
+
+def unpack_work(payload: bytes) -> Work:
+    return Work(*_WORK.unpack(payload))
+
+
+class Host(NamedTuple):
+    time_ns: int
+    interval_ns: int
+    cpu_user_ns: int
+    cpu_system_ns: int
+    rss_bytes: int
+    threads: int
+    voluntary_switches: int
+    involuntary_switches: int
+    gc_count: int
+    gc_pause_ns: int
+    gc_pause_max_ns: int
+    probe_ns: int
+    probe_errors: int
+    ring_dropped: int
+    shed_level: int    # 0 everything · 1 optional facts sampled · 2 optional facts off
+
+
+def pack_host(record: Host) -> bytes:
+    return _HOST.pack(*record)
+
+
+def unpack_host(payload: bytes) -> Host:
+    return Host(*_HOST.unpack(payload))
+
+
+def pack_json(fields: "dict[str, Any]") -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def unpack_json(payload: bytes) -> "dict[str, Any]":
+    fields = json.loads(payload)
+    if not isinstance(fields, dict):
+        raise ValueError("a JSON record must be an object")
+    return fields

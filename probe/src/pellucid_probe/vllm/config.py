@@ -1,0 +1,45 @@
+"""The effective configuration, as plain values, from a live VllmConfig. What a version does not have is left out."""
+
+from __future__ import annotations
+
+from typing import Any, Dict
+
+# our key → path in VllmConfig
+PATHS = {
+    "model": "model_config.model", "max_model_len": "model_config.max_model_len", "dtype": "model_config.dtype",
+    "quantization": "model_config.quantization", "enforce_eager": "model_config.enforce_eager",
+    "max_num_seqs": "scheduler_config.max_num_seqs",
+    "max_num_batched_tokens": "scheduler_config.max_num_batched_tokens",
+    "max_num_scheduled_tokens": "scheduler_config.max_num_scheduled_tokens",
+    "enable_chunked_prefill": "scheduler_config.enable_chunked_prefill",
+    "long_prefill_token_threshold": "scheduler_config.long_prefill_token_threshold",
+    "scheduling_policy": "scheduler_config.policy", "async_scheduling": "scheduler_config.async_scheduling",
+    "watermark": "scheduler_config.watermark",
+    "block_size": "cache_config.block_size", "num_gpu_blocks": "cache_config.num_gpu_blocks",
+    "num_gpu_blocks_override": "cache_config.num_gpu_blocks_override",
+    "enable_prefix_caching": "cache_config.enable_prefix_caching",
+    "gpu_memory_utilization": "cache_config.gpu_memory_utilization", "kv_cache_dtype": "cache_config.cache_dtype",
+    "tensor_parallel_size": "parallel_config.tensor_parallel_size",
+    "pipeline_parallel_size": "parallel_config.pipeline_parallel_size",
+    "data_parallel_size": "parallel_config.data_parallel_size",
+    "enable_expert_parallel": "parallel_config.enable_expert_parallel",
+    "speculative_method": "speculative_config.method",
+    "num_speculative_tokens": "speculative_config.num_speculative_tokens",
+    "cudagraph_mode": "compilation_config.cudagraph_mode", "device": "device_config.device_type",
+}  # fmt: skip
+
+
+def effective(vllm_config: Any) -> Dict[str, Any]:
+    found: Dict[str, Any] = {}
+    for key, path in PATHS.items():
+        value = vllm_config
+        try:
+            for part in path.split("."):
+                value = getattr(value, part)
+        except AttributeError:
+            continue
+        if value is None or isinstance(value, (bool, int, float, str)):
+            found[key] = value
+        else:
+            found[key] = str(getattr(value, "name", value))
+    return found

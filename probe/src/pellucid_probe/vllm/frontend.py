@@ -1,0 +1,130 @@
+"""Frontend: who asks for what, when it arrived, when outputs left, and who went away.
+
+    HTTP request ──▶ AsyncLLM.add_request ──▶ OutputProcessor.add_request ──▶ engine core
+                                              ARRIVE is written here: both ids are known
+    engine core ──▶ OutputProcessor.process_outputs (DELIVER) ──▶ response stream
+
+The HTTP facts travel to ARRIVE in a context variable, which the request's own task inherits.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from pellucid_probe import records
+from pellucid_probe.guard import Governor, Hook, Target, argument, now_ns
+from pellucid_probe.process import Process
+from pellucid_probe.vllm.labels import HEADER, MAX_LENGTH, task_of
+
+_OUTPUT = "vllm.v1.engine.output_processor"
+HTTP = Target("fastapi", "FastAPI.__call__", ("self", "scope", "receive", "send"))
+SUBMIT = Target("vllm.v1.engine.async_llm", "AsyncLLM.add_request", ("self", "request_id", "prompt", "params"))
+IDENTIFY = Target(_OUTPUT, "OutputProcessor.add_request", ("self", "request"))
+DELIVER = Target(_OUTPUT, "OutputProcessor.process_outputs", ("self", "engine_core_outputs", "engine_core_timestamp"))
+END = Target(_OUTPUT, "OutputProcessor._update_stats_from_finished", ("self", "req_state", "finish_reason"))
+ABORT = Target(_OUTPUT, "OutputProcessor.abort_requests", ("self", "request_ids", "internal"))
+
+TARGETS: Dict[str, Tuple[Target, ...]] = {
+    "request.http_arrival": (HTTP,),
+    "request.identity": (SUBMIT, IDENTIFY),
+    "request.delivered": (DELIVER,),
+    "request.finish_reason": (END,),
+    "request.client_abort": (ABORT,),
+}
+FORMATS = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
+
+
+class Arrival(NamedTuple):
+    time_ns: int
+    path: str
+    traceparent: Optional[str]
+    task: Optional[str]
+
+
+_arrival: ContextVar[Optional[Arrival]] = ContextVar("pellucid_arrival", default=None)
+_submission: ContextVar[Optional[Dict[str, Any]]] = ContextVar("pellucid_submission", default=None)
+
+
+class Frontend:
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.governor = Governor()
+        hooks = {
+            HTTP: Hook(HTTP, before=_arrived),
+            SUBMIT: Hook(SUBMIT, before=_submitted),
+            IDENTIFY: Hook(IDENTIFY, before=self._identified),
+            DELIVER: Hook(DELIVER, before=_clock, after=self._delivered),
+            END: Hook(END, before=self._ended),
+            ABORT: Hook(ABORT, before=self._aborting),
+        }
+        for fact, targets in TARGETS.items():
+            process.see(fact, [hooks[t] for t in targets])
+
+    def _identified(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+        request = argument(args, kwargs, 1, "request")
+        arrival, submission = _arrival.get(), _submission.get() or {}
+        tokens = getattr(request, "prompt_token_ids", None)
+        self.process.ring.write(records.ARRIVE, records.pack_json({
+            "i": request.request_id, "e": getattr(request, "external_req_id", None),
+            "t": arrival.time_ns if arrival else None, "s": submission.get("s"), "p": arrival.path if arrival else None,
+            "g": (arrival.traceparent if arrival else None) or submission.get("g"),
+            "k": submission.get("k"), "h": arrival.task if arrival else None, "f": submission.get("f"),
+            "n": len(tokens) if tokens is not None else None,
+        }))  # fmt: skip
+
+    def _delivered(self, start_ns: Any, _result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+        outputs = argument(args, kwargs, 1, "engine_core_outputs")
+        if not outputs:
+            return
+        end_ns = now_ns()
+        if self.governor.wants_optional():
+            stamp = argument(args, kwargs, 2, "engine_core_timestamp") or 0.0
+            record = records.Deliver(start_ns, end_ns, stamp, len(outputs))
+            self.process.ring.write(records.DELIVER, records.pack_deliver(record))
+        self.governor.note(now_ns() - end_ns, end_ns - start_ns, len(outputs))
+        self.process.shed_level = max(self.process.shed_level, self.governor.level)
+
+    def _ended(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+        state, reason = argument(args, kwargs, 1, "req_state"), argument(args, kwargs, 2, "finish_reason")
+        self.process.ring.write(records.FRONT_END, records.pack_json({
+            "i": state.request_id, "t": now_ns(), "f": str(reason) if reason is not None else None,
+        }))  # fmt: skip
+
+    def _aborting(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+        ids, internal = argument(args, kwargs, 1, "request_ids"), argument(args, kwargs, 2, "internal")
+        if not isinstance(ids, (list, tuple, set)):
+            return    # a one-shot iterator belongs to the engine
+        known = args[0].request_states
+        names: List[str] = []
+        for name in ids:
+            names += [name] if internal else args[0].external_req_ids.get(name, [])
+        live = [name for name in names if name in known]
+        if live:
+            self.process.ring.write(records.ABORT, records.pack_json({"i": live, "t": now_ns()}))
+
+
+def _clock(_args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> int:
+    return now_ns()
+
+
+def _arrived(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+    scope = argument(args, kwargs, 1, "scope")
+    if scope["type"] != "http" or scope["method"] != "POST":
+        return
+    headers = dict(scope["headers"])
+    trace, task = headers.get(b"traceparent"), headers.get(HEADER)
+    _arrival.set(Arrival(
+        now_ns(), scope["path"], trace.decode("latin-1") if trace else None,
+        task.decode("latin-1")[:MAX_LENGTH] if task else None,
+    ))  # fmt: skip
+
+
+def _submitted(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+    params = argument(args, kwargs, 3, "params")
+    trace = kwargs.get("trace_headers") or {}
+    structured = getattr(params, "structured_outputs", None)
+    _submission.set({
+        "s": now_ns(), "g": trace.get("traceparent"), "k": task_of(getattr(params, "extra_args", None)),
+        "f": next((f for f in FORMATS if getattr(structured, f, None) is not None), "text"),
+    })  # fmt: skip

@@ -1,0 +1,69 @@
+"""KV blocks of the engine core: what is held, cached and free, and the flow between them.
+
+    allocated  taken from the free queue for new contents
+    revived    free but still cached, taken by a prefix hit
+    freed      fell to zero references
+    allocated + revived − freed = held, at every moment
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+from pellucid_probe.guard import Hook, Target
+
+_POOL = "vllm.v1.core.block_pool"
+NEW = Target(_POOL, "BlockPool.get_new_blocks", ("self", "num_blocks"))
+TOUCH = Target(_POOL, "BlockPool.touch", ("self", "blocks"))
+FREE = Target(_POOL, "BlockPool.free_blocks", ("self", "ordered_blocks"))
+
+
+class KvState(NamedTuple):
+    allocated: int
+    revived: int
+    freed: int
+    total: int
+    free: int
+    cached: int
+    seen: int
+
+
+class KvFlow:
+    TARGETS = (NEW, TOUCH, FREE)
+
+    def __init__(self) -> None:
+        self.on = True      # the count of cached blocks is optional
+        self.allocated = self.revived = self.freed = 0
+        self._cached = 0
+
+    def hooks(self) -> List[Hook]:
+        return [
+            Hook(NEW, tally=self._took),
+            Hook(TOUCH, before=_free_now, after=self._touched),
+            Hook(FREE, before=_free_now, after=self._returned),
+        ]
+
+    def look(self, scheduler: Any) -> Tuple[int, int, int]:
+        """Usable blocks (the null block is not), free ones, prefix hashes held. AttributeError if the pool differs."""
+        pool = scheduler.kv_cache_manager.block_pool
+        return pool.num_gpu_blocks - 1, pool.free_block_queue.num_free_blocks, len(pool.cached_block_hash_to_block)
+
+    def state(self, scheduler: Any) -> KvState:
+        try:
+            total, free, cached = self.look(scheduler)
+        except AttributeError:
+            return KvState(0, 0, 0, 0, 0, 0, 0)
+        return KvState(self.allocated, self.revived, self.freed, total, free, cached, 1)
+
+    def _took(self, blocks: Any) -> None:
+        self.allocated += len(blocks)
+
+    def _touched(self, before: Any, _result: Any, args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> None:
+        self.revived += before - args[0].free_block_queue.num_free_blocks
+
+    def _returned(self, before: Any, _result: Any, args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> None:
+        self.freed += args[0].free_block_queue.num_free_blocks - before
+
+
+def _free_now(args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> int:
+    return int(args[0].free_block_queue.num_free_blocks)
