@@ -1,1 +1,69 @@
-"""placeholder"""
+"""The command line: `pellucid COMMAND …`. The list below is all there is; one file per command.
+
+    $ pellucid why --run example
+    $ pellucid requests --where 'ttft_ns > 500ms' --sort ttft_ns --desc --json
+
+Data on stdout, talk on stderr. Exit: 0 done · 1 failed · 2 asked wrongly · 3 cannot answer · 130 Ctrl-C;
+`run` has the engine's. Commands import what they need when they run: `--help` must not wait for a database.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import Protocol
+
+from pellucid import __version__
+from pellucid.core.errors import PellucidError
+from pellucid.surface.cli import doctor, record, requests, run, runs, steps, top, why
+
+
+class Command(Protocol):
+    """A module in this folder: what it is called, what it says about itself, its options, what it does."""
+
+    NAME: str
+    HELP: str
+
+    def prepare(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, args: argparse.Namespace) -> int: ...
+
+
+COMMANDS: tuple[Command, ...] = (why, run, record, top, requests, steps, runs, doctor)
+
+
+def parser() -> argparse.ArgumentParser:
+    top_level = argparse.ArgumentParser(
+        prog="pellucid",
+        description="Records what an LLM inference engine does and says what limits it, with the evidence.",
+        epilog="First look, no engine needed: pellucid why --run example",
+    )
+    top_level.add_argument("--version", action="version", version=f"pellucid {__version__}")
+    commands = top_level.add_subparsers(metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        sub = commands.add_parser(
+            command.NAME, help=command.HELP.splitlines()[0], description=command.HELP,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+        command.prepare(sub)
+        sub.set_defaults(act=command.run)
+    return top_level
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = parser().parse_args(argv)
+    try:
+        code: int = args.act(args)
+        sys.stdout.flush()
+        return code
+    except PellucidError as error:
+        print(f"pellucid: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader (head, less) has gone; without this the interpreter complains when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130

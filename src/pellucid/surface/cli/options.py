@@ -1,0 +1,48 @@
+"""Options that several commands have, and how their text is read."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from typing import Any
+
+from pellucid.core.units import parse_span_ns
+
+
+def run_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--run", metavar="ID", help="id, unique start of it, folder, or `example` (default: newest)")
+
+
+def since_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--since", metavar="SPAN", type=span_ns, help="only the last SPAN of the run: 90s, 5m, 1.5h")
+
+
+def json_option(parser: argparse.ArgumentParser | argparse._MutuallyExclusiveGroup) -> None:
+    parser.add_argument("--json", action="store_true", help="JSON on stdout")
+
+
+def span_ns(text: str) -> int:
+    try:
+        return parse_span_ns(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def count(text: str) -> int:
+    """A whole number of rows; 0 means all."""
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows; 0 means all")
+    return int(text)
+
+
+def print_json(value: Any) -> None:
+    import json
+
+    print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def say(text: str) -> None:
+    """Talk goes to stderr; one that nobody reads any more is no reason to stop."""
+    with contextlib.suppress(OSError):
+        print(f"pellucid: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,43 @@
+"""`pellucid run -- CMD…`: the engine as ever, recorded."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from pellucid.core.errors import AskedWrongly
+from pellucid.surface.cli.options import say
+
+NAME = "run"
+HELP = """Start an engine with the probe in, and record it.
+
+    pellucid run -- python -m vllm.entrypoints.openai.api_server --model …
+
+Its output, exit code and signals pass through. The engine's Python needs pellucid-probe.
+Trouble with recording is said on stderr and never stops the engine."""
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dir", type=Path, metavar="DIR", help="use this folder for the probe instead of a fresh one")
+    parser.add_argument("--home", type=Path, help="where recordings go (default: $PELLUCID_HOME)")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD", help="the engine's command line")
+
+
+def run(args: argparse.Namespace) -> int:
+    from pellucid.core.clock import anchor_now
+    from pellucid.core.settings import home, setting
+    from pellucid.verbs.run import Launch
+    from pellucid.verbs.run import run as launch
+
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        raise AskedWrongly("run needs the engine's command after --, as in: pellucid run -- python -m …")
+    return launch(
+        Launch(
+            command=command, home=args.home or home(), shm=Path(setting("shm")), folder=args.dir,
+            recorder=(sys.executable, "-m", "pellucid.surface.cli", "record"), now=anchor_now(),
+        ),
+        os.environ, say,
+    )  # fmt: skip

@@ -1,0 +1,47 @@
+"""`pellucid why`: what limits the engine, or what one request waited for."""
+
+from __future__ import annotations
+
+import argparse
+
+from pellucid.core.errors import AskedWrongly
+from pellucid.surface.cli.options import json_option, print_json, run_option, since_option
+
+NAME = "why"
+HELP = """Say what limits the engine, with the evidence, and what to change.
+
+    pellucid why --run example
+    pellucid why --request cmpl-9f2c      one request's latency, span by span"""
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--request", metavar="ID", help="explain this request instead")
+    since_option(parser)
+    run_option(parser)
+    json_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from pellucid.core.settings import home
+    from pellucid.verbs.runs import run_folder
+
+    if args.request and args.since:
+        raise AskedWrongly("--since chooses a span of the run, --request one request: give one of them")
+    folder = run_folder(home(), args.run)
+    if args.request:
+        from pellucid.surface.cli.render.request import request as render
+        from pellucid.verbs.explain import explain_request
+
+        answer = explain_request(folder, args.request)
+    else:
+        from pellucid.surface.cli.render.why import why as render
+        from pellucid.verbs.why import why
+
+        answer = why(folder, args.since)
+    if args.json:
+        print_json(answer)
+        return 0
+    from pellucid.surface.cli.render.page import page
+
+    page().print(render(answer))
+    return 0

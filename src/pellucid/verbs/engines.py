@@ -1,0 +1,43 @@
+"""The engines we know, by folder: each `collect/<engine>/` may have a `launch` and a `plan` module.
+
+    extend_environment({"PATH": "…"}) → the same, with what an engine needs to load the probe
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from pellucid import collect
+from pellucid.core.errors import CannotAnswer
+
+
+def extend_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    extended = dict(environ)
+    for module in _modules("launch"):
+        extended = module.extend_environment(extended)
+    return extended
+
+
+def plan(python: str) -> dict[str, Any]:
+    """The first engine's answer to what the probe would hook in that Python; the last refusal when none answers."""
+    refusal = CannotAnswer("no engine here has an offline check")
+    for module in _modules("plan"):
+        try:
+            found: dict[str, Any] = module.plan(python)
+            return found
+        except CannotAnswer as error:
+            refusal = error
+    raise refusal
+
+
+def _modules(name: str) -> list[ModuleType]:
+    folders = [m.name for m in pkgutil.iter_modules(collect.__path__) if m.ispkg]
+    return [
+        import_module(f"{collect.__name__}.{folder}.{name}")
+        for folder in folders
+        if any(m.name == name for m in pkgutil.iter_modules([f"{p}/{folder}" for p in collect.__path__]))
+    ]

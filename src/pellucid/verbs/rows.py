@@ -1,0 +1,151 @@
+"""Rows of a run as a user asks for them: which columns, which rows, in what order.
+
+    rows(folder, REQUESTS, Query(where="ttft_ns > 500ms", sort="ttft_ns", descending=True, limit=10)).json()
+    → {"rows": [{"request_id": "cmpl-1", "ttft_ns": 812000000, …}, …], "units": {"ttft_ns": "ns", …}}
+
+An empty answer means that no row fits. Where a table could not be seen at all, it raises CannotAnswer instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pellucid.core.errors import AskedWrongly, CannotAnswer
+from pellucid.core.units import unit_of
+from pellucid.store.read import RunReader, open_run
+from pellucid.verbs.where import Value, check_column, where
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A kind of row a user can list."""
+
+    name: str                   # as the table, for messages
+    view: str                   # what is read: the table, or a view with derived columns
+    last_seen: str              # SQL: the row's latest moment, for --since
+    order: str                  # without --sort
+    facts: str                  # prefix of the facts that make these rows visible
+    moments: frozenset[str]     # columns that are points in time, not durations
+    shown: tuple[str, ...]      # columns of the terminal table without --columns
+
+
+REQUESTS = Listing(
+    "requests", "request_latency",
+    last_seen="coalesce(last_delivered_ns, finish_ns, last_token_ns, scheduled_ns, queued_ns, arrival_ns)",
+    order="coalesce(arrival_ns, queued_ns), request", facts="request",
+    moments=frozenset((
+        "arrival_ns", "submitted_ns", "queued_ns", "scheduled_ns", "first_token_ns", "first_delivered_ns",
+        "last_token_ns", "finish_ns", "last_delivered_ns",
+    )),
+    shown=("request_id", "arrival_ns", "ttft_ns", "ttft_queue_ns", "ttft_prefill_ns", "itl_mean_ns", "e2e_ns",
+           "prompt_tokens", "cached_tokens", "output_tokens", "preemptions_count", "finish_reason"),
+)  # fmt: skip
+
+STEPS = Listing(
+    "steps", "steps", last_seen="end_ns", order="start_ns, process", facts="step",
+    moments=frozenset(("start_ns", "end_ns", "delivered_ns")),
+    shown=("step", "start_ns", "host_gap_ns", "schedule_ns", "execute_ns", "update_ns", "running_count",
+           "waiting_count", "prefill_tokens", "decode_tokens", "kv_used_blocks_count", "preempted_count"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    where: str | None = None
+    sort: str | None = None
+    descending: bool = False
+    columns: tuple[str, ...] = ()     # empty: all
+    limit: int | None = None          # None: all
+    since_ns: int | None = None       # only rows seen in the last so many ns of the run
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    rows: list[dict[str, Any]]
+    units: dict[str, str]
+    matching_count: int               # rows that fit, before the limit
+    origin_ns: int | None             # earliest moment of the run, for rendering moments
+    moments: frozenset[str] = field(default_factory=frozenset)
+    notes: tuple[str, ...] = ()       # what the reader left out, and why
+
+    def json(self) -> dict[str, Any]:
+        return {"rows": self.rows, "units": self.units}
+
+
+def rows(folder: Path, listing: Listing, query: Query) -> Rows:
+    run = open_run(folder)
+    types = {r["column_name"]: r["column_type"] for r in run.rows(f"DESCRIBE {listing.view}")}
+    condition, params = _condition(run, listing, query, types)
+    columns = [check_column(c, types) for c in query.columns] or list(types)
+    order = _order(listing, query, types)
+    matching = run.one(f"SELECT count(*) AS n FROM {listing.view} WHERE {condition}", params)["n"]
+    limit = "" if query.limit is None else f"LIMIT {query.limit:d}"
+    found = run.rows(
+        f"SELECT {', '.join(columns)} FROM {listing.view} WHERE {condition} "
+        f"ORDER BY {order} {limit}", params,
+    )  # fmt: skip
+    if not matching:
+        _refuse_unseen(run, listing)
+    units = {c: unit_of(c) for c in columns if unit_of(c)}
+    notes = tuple(f"{d.path.name} is damaged and left out: {d.reason}" for d in run.damaged)
+    return Rows(found, units, matching, _origin_ns(run), listing.moments, notes)
+
+
+def _order(listing: Listing, query: Query, types: dict[str, str]) -> str:
+    if query.sort is None:
+        if query.descending:
+            raise AskedWrongly("--desc needs --sort COLUMN")
+        return listing.order
+    direction = "DESC" if query.descending else "ASC"
+    return f"{check_column(query.sort, types)} {direction} NULLS LAST, {listing.order}"
+
+
+def _condition(
+    run: RunReader, listing: Listing, query: Query, types: dict[str, str]
+) -> tuple[str, dict[str, Value]]:
+    parts, params = ["true"], dict[str, Value]()
+    if query.where is not None:
+        condition, params = where(query.where, types)
+        parts.append(condition)
+    if query.since_ns is not None:
+        params["since"] = last_moment_ns(run) - query.since_ns
+        parts.append(f"{listing.last_seen} >= $since")
+    return " AND ".join(parts), params
+
+
+def last_moment_ns(run: RunReader) -> int:
+    """The latest moment anything was seen in the run; `--since` counts back from it. Raises CannotAnswer on none."""
+    last = run.one("""
+        SELECT greatest((SELECT max(end_ns) FROM steps), (SELECT max(time_ns) FROM host),
+                        (SELECT max(last_delivered_ns) FROM requests)) AS last_ns""")["last_ns"]
+    if last is None:
+        raise CannotAnswer(f"run {run.folder.name} has no row with a time yet, so --since has no end to count from")
+    return int(last)
+
+
+def _origin_ns(run: RunReader) -> int | None:
+    origin = run.one("""
+        SELECT least((SELECT min(start_ns) FROM sources), (SELECT min(start_ns) FROM steps),
+                     (SELECT min(arrival_ns) FROM requests), (SELECT min(queued_ns) FROM requests)) AS origin_ns""")
+    return None if origin["origin_ns"] is None else int(origin["origin_ns"])
+
+
+def _refuse_unseen(run: RunReader, listing: Listing) -> None:
+    """No row at all because nothing could be seen is not an empty list."""
+    if run.one(f"SELECT count(*) AS n FROM {listing.view}")["n"]:
+        return
+    if not run.one("SELECT count(*) AS n FROM sources")["n"]:
+        raise CannotAnswer(
+            f"run {run.folder.name} has no {listing.name}: no engine process with the probe reported into it. "
+            "Try: pellucid doctor"
+        )
+    blind = run.rows(
+        "SELECT fact, any_value(reason) AS reason, any_value(collect) AS collect FROM facts "
+        "WHERE starts_with(fact, $prefix) GROUP BY fact HAVING bool_and(state = 'blind') ORDER BY fact LIMIT 1",
+        {"prefix": listing.facts},
+    )
+    if blind:
+        b = blind[0]
+        raise CannotAnswer(f"run {run.folder.name} has no {listing.name}: {b['fact']} is blind, {b['reason']}. {b['collect'] or ''}")  # noqa: E501
