@@ -13,7 +13,7 @@ from pellucid.surface.cli.options import say
 NAME = "run"
 HELP = """Start an engine with the probe in, and record it.
 
-    pellucid run -- python -m vllm.entrypoints.openai.api_server --model …
+    pellucid run -- python -m my_engine --model …
 
 Its output, exit code and signals pass through. The engine's Python needs pellucid-probe.
 Trouble with recording is said on stderr and never stops the engine."""

@@ -1,0 +1,96 @@
+"""Rows as a user asks for them, over runs built from literal rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pellucid.core.errors import AskedWrongly, CannotAnswer
+from pellucid.core.table import rows as table
+from pellucid.testing.build import build_run
+from pellucid.verbs.rows import REQUESTS, STEPS, Query, rows
+
+TABLES = {
+    "sources": table("""process        role         start_ns
+                        engine_core-1  engine_core  1000"""),
+    "steps": table("""process        step  start_ns  end_ns   execute_ns  preempted_count
+                      engine_core-1  1     2000      3000     900         0
+                      engine_core-1  2     3000      9000     -           2
+                      engine_core-1  3     9000      9500     400         0"""),
+    "requests": table("""process        request  request_id  arrival_ns  first_delivered_ns  last_delivered_ns  finish_reason
+                         engine_core-1  1        cmpl-a      2000        3000                9000               stop
+                         engine_core-1  2        cmpl-b      2500        -                   -                  abort"""),  # noqa: E501
+}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return build_run(tmp_path / "run", TABLES)
+
+
+def ids(run: Path, query: Query) -> list[object]:
+    return [r["step"] for r in rows(run, STEPS, query).rows]
+
+
+def test_a_list_is_rows_and_units_with_the_schemas_names(run: Path) -> None:
+    found = rows(run, STEPS, Query(columns=("step", "execute_ns"), limit=1)).json()
+    assert found == {"rows": [{"step": 1, "execute_ns": 900}], "units": {"execute_ns": "ns"}}
+
+
+def test_requests_have_their_derived_latency(run: Path) -> None:
+    found = rows(run, REQUESTS, Query(columns=("request_id", "ttft_ns", "e2e_ns"))).json()
+    assert found["rows"] == [
+        {"request_id": "cmpl-a", "ttft_ns": 1000, "e2e_ns": 7000},
+        {"request_id": "cmpl-b", "ttft_ns": None, "e2e_ns": None},
+    ]
+    assert found["units"] == {"ttft_ns": "ns", "e2e_ns": "ns"}
+
+
+def test_rows_without_a_value_come_last_in_both_directions(run: Path) -> None:
+    assert ids(run, Query(sort="execute_ns")) == [3, 1, 2]
+    assert ids(run, Query(sort="execute_ns", descending=True)) == [1, 3, 2]
+
+
+def test_a_condition_and_a_limit_leave_the_count_of_all_that_fit(run: Path) -> None:
+    found = rows(run, STEPS, Query(where="preempted_count = 0", limit=1))
+    assert ([r["step"] for r in found.rows], found.matching_count) == ([1], 2)
+
+
+def test_since_counts_back_from_the_end_of_the_run(run: Path) -> None:
+    assert ids(run, Query(since_ns=500)) == [2, 3]
+    assert ids(run, Query(since_ns=499)) == [3]
+
+
+def test_an_unknown_column_is_refused_wherever_it_stands(run: Path) -> None:
+    for query in (Query(sort="exec_ns"), Query(columns=("exec_ns",)), Query(where="exec_ns > 1")):
+        with pytest.raises(AskedWrongly, match="nearest: execute_ns"):
+            rows(run, STEPS, query)
+
+
+def test_no_fitting_row_is_an_empty_list_where_there_are_rows(run: Path) -> None:
+    assert rows(run, STEPS, Query(where="step > 99")).rows == []
+
+
+def test_a_run_into_which_no_process_reported_cannot_answer(tmp_path: Path) -> None:
+    with pytest.raises(CannotAnswer, match="no engine process with the probe reported"):
+        rows(build_run(tmp_path / "run", {}), STEPS, Query())
+
+
+def test_rows_that_nobody_could_see_are_blind_with_the_reason(tmp_path: Path) -> None:
+    folder = build_run(tmp_path / "run", {
+        "sources": TABLES["sources"],
+        "facts": table("""process        fact           state  reason                collect
+                          engine_core-1  request.ids    blind  the frontend is Rust  use the Python one"""),
+    })  # fmt: skip
+    with pytest.raises(CannotAnswer, match="the frontend is Rust. use the Python one"):
+        rows(folder, REQUESTS, Query())
+
+
+def test_an_engine_that_served_nothing_yet_has_no_rows_and_that_is_the_answer(tmp_path: Path) -> None:
+    assert rows(build_run(tmp_path / "run", {"sources": TABLES["sources"]}), STEPS, Query()).rows == []
+
+
+def test_a_damaged_segment_is_named(run: Path) -> None:
+    (run / "steps-000001.parquet").write_bytes(b"not parquet")
+    assert "steps-000001.parquet is damaged" in rows(run, STEPS, Query()).notes[0]
