@@ -1,0 +1,143 @@
+"""Needs → evidence → judge, over the span and each of its windows. Never raises: a rule that fails is `broken`.
+
+    report = diagnose(run, since_ns=None)
+    report.results[0].verdict.kind
+
+A finding persists: found over the whole span and in most windows that had enough steps (3 of 5; with fewer than
+five such windows in more than half of them, and in 2 at least). Otherwise it is clear, and says in how many it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from pellucid.diagnose.evidence import Evidence, gather, missing
+from pellucid.diagnose.registry import all_rules
+from pellucid.diagnose.rule import (
+    BLIND,
+    CLEAR,
+    FOUND,
+    NOT_APPLICABLE,
+    Limit,
+    Row,
+    Rule,
+    Verdict,
+    blind,
+    broken,
+    clear,
+    not_applicable,
+)
+from pellucid.diagnose.span import Span, Window, span_of
+from pellucid.store.read import RunReader
+
+MIN_STEPS = Limit(10, "steps", "chosen: a share of fewer than ten steps moves by a tenth with every step")
+MIN_WINDOWS = Limit(2, "windows", "chosen: one window alone is a burst, not a state")
+
+
+@dataclass(frozen=True, slots=True)
+class WindowVerdict:
+    window: Window
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    rule: Rule
+    verdict: Verdict
+    evidence: Row = field(default_factory=Row)
+    windows: tuple[WindowVerdict, ...] = ()
+
+    def found_count(self) -> int:
+        return sum(w.verdict.kind == FOUND for w in self.windows)
+
+    def judged_count(self) -> int:
+        return sum(w.verdict.kind in (FOUND, CLEAR) for w in self.windows)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    span: Span | None
+    results: tuple[Result, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BlindFact:
+    reason: str
+    collect: str
+
+
+def diagnose(run: RunReader, since_ns: int | None = None, rules: Iterable[Rule] | None = None) -> Report:
+    asked = tuple(all_rules() if rules is None else rules)
+    facts = _blind_facts(run)
+    span = span_of(run, since_ns)
+    if span is None:
+        return Report(None, tuple(Result(r, _nothing_recorded(r, facts, since_ns)) for r in asked))
+    evidence = gather(run, asked, span)
+    return Report(span, tuple(judge_rule(r, evidence, span, facts) for r in asked))
+
+
+def judge_rule(rule: Rule, evidence: Evidence, span: Span, facts: dict[str, BlindFact]) -> Result:
+    row, whole = judge_once(rule, evidence, None, facts)
+    if whole.kind != FOUND:
+        return Result(rule, whole, row)
+    parts = tuple(
+        WindowVerdict(w, judge_once(rule, evidence, n, facts)[1]) for n, w in enumerate(span.windows)
+    )
+    return persist(Result(rule, whole, row, parts))
+
+
+def persist(result: Result) -> Result:
+    """Turns a finding that did not last into `clear`."""
+    k, n = result.found_count(), result.judged_count()
+    if k >= MIN_WINDOWS.value and k * 2 > n:
+        return result
+    says = f"{result.verdict.says}; but only in {k} of {n} windows, so it did not last"
+    return replace(result, verdict=clear(says))
+
+
+def judge_once(
+    rule: Rule, evidence: Evidence, window: int | None, facts: dict[str, BlindFact], min_rows: float = MIN_STEPS.value
+) -> tuple[Row, Verdict]:
+    """One rule over the span (window None) or one window."""
+    for need in rule.needs:
+        if not need.columns:
+            continue
+        rows = evidence.rows_count(need.table, window)
+        lacking = missing(evidence, need, window)
+        if lacking and (rows or window is None):
+            return Row(), _blind(need.table, lacking, rows, need.collect, facts)
+        if rows < min_rows:
+            return Row(), not_applicable(f"only {rows} {need.table} here; it takes {min_rows:.0f} to judge")
+    row = Row()
+    try:
+        row = evidence.row(rule, window)
+        return row, rule.judge(row)
+    except Exception as error:  # the promise of this file: one rule's bug never hides the others
+        return row, broken(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}")
+
+
+def _blind(table: str, lacking: list[str], rows: int, collect: str, facts: dict[str, BlindFact]) -> Verdict:
+    known = next((facts[n] for c in lacking for n in (f"{table}.{c}", c, table) if n in facts), None)
+    saw = f"null in all {rows} rows" if rows else "no row was recorded"
+    says = f"no {', '.join(f'{table}.{c}' for c in lacking)}: {known.reason if known else saw}"
+    return blind(says, known.collect if known and known.collect else collect)
+
+
+def _nothing_recorded(rule: Rule, facts: dict[str, BlindFact], since_ns: int | None) -> Verdict:
+    need = next(n for n in rule.needs if n.columns)
+    if since_ns is not None:
+        return blind(f"no {need.table} in the time asked for", "ask for a longer time, or send the engine traffic")
+    return _blind(need.table, list(need.columns), 0, need.collect, facts)
+
+
+def _blind_facts(run: RunReader) -> dict[str, BlindFact]:
+    """Facts no process could see. One that some process sees is not blind."""
+    rows = run.rows(
+        "SELECT fact, any_value(reason) AS reason, any_value(collect) AS collect FROM facts "
+        "GROUP BY fact HAVING count(*) FILTER (state = 'visible') = 0"
+    )
+    return {r["fact"]: BlindFact(r["reason"] or "not visible", r["collect"] or "") for r in rows}
+
+
+__all__ = ["BLIND", "CLEAR", "FOUND", "NOT_APPLICABLE", "Report", "Result", "diagnose", "judge_once", "persist"]

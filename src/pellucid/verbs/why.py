@@ -1,0 +1,201 @@
+"""What limits the engine, and what to do: a recording → one JSON-ready answer, the same for every surface.
+
+    answer = why(folder, since_ns=None)
+    answer["verdict"]                             one sentence
+    answer["findings"][0]["moves"][0]["setting"]  "--max-num-seqs 32"
+
+`since_ns` asks for the last part of the recording only, counted back from its newest step. Healthy engines get no
+findings. What could not be seen is in `blind`, with the way to turn it on; nothing is filled in.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pellucid.catalog.load import metrics
+from pellucid.core.run import read_info
+from pellucid.core.units import duration, percent, unit_of
+from pellucid.diagnose.load import load_of
+from pellucid.diagnose.rank import Ranked, rank
+from pellucid.diagnose.rule import BLIND, BROKEN, CLEAR, NOT_APPLICABLE, Kind, Value
+from pellucid.diagnose.run import Report, Result, diagnose
+from pellucid.diagnose.spell import Engine, SpelledMove, shown, spell
+from pellucid.store.read import RunReader, open_run
+
+Answer = dict[str, Any]
+WAITED_RATIO = 0.2   # above it a run without findings is not called healthy: someone waited, and no rule says why
+
+
+def why(folder: Path, since_ns: int | None = None) -> Answer:
+    """The answer for a run's folder. Never raises for what was not recorded: that is in `blind`."""
+    run = open_run(folder)
+    report = diagnose(run, since_ns)
+    engine = engine_of(run)
+    load = load_of(run, report.span) if report.span else {}
+    ranked = rank(report.results)
+    blind = _blind(run, report)
+    return {
+        "run": read_info(folder).run_id,
+        "engine": {"name": engine.name, "version": engine.version, "model": _model(run)} if engine else None,
+        "verdict": verdict(ranked, report, load),
+        "healthy": bool(report.span) and not ranked and not _unexplained(load) and _judged(report),
+        "load": load,
+        "units": {name: unit_of(name) for name in load},
+        "findings": [_finding(r, engine) for r in ranked],
+        "clear": _says(report, CLEAR),
+        "not_applicable": _says(report, NOT_APPLICABLE),
+        "broken": _says(report, BROKEN),
+        "blind": blind,
+        "notes": notes(run),
+    }
+
+
+def engine_of(run: RunReader) -> Engine | None:
+    """The engine core's own description, or that of any process that has one."""
+    rows = run.rows(
+        "SELECT engine, engine_version, config_json FROM sources WHERE engine IS NOT NULL ORDER BY "
+        "(role LIKE '%engine_core%' AND config_json IS NOT NULL) DESC, config_json IS NULL, start_ns DESC LIMIT 1"
+    )
+    if not rows:
+        return None
+    try:
+        config = json.loads(rows[0]["config_json"] or "{}")
+    except ValueError:
+        config = {}
+    return Engine(rows[0]["engine"], rows[0]["engine_version"] or "", config if isinstance(config, dict) else {})
+
+
+def verdict(ranked: list[Ranked], report: Report, load: dict[str, Value]) -> str:
+    """One sentence in plain words."""
+    if report.span is None:
+        return "Nothing to judge: no engine step was recorded in this span."
+    if ranked:
+        first = ranked[0].result
+        more = f" {len(ranked) - 1} more finding{'s' if len(ranked) > 2 else ''} below." if len(ranked) > 1 else ""
+        return f"{_sentence(first.verdict.says)}{more}"
+    if not _judged(report):
+        return f"Cannot tell: no rule could judge this recording ({_doing(load)})."
+    if _unexplained(load):
+        for_kv = (load.get("waiting_kv_time_ratio") or 0) >= WAITED_RATIO
+        reason = "mostly for KV blocks, without wasted work" if for_kv else "for none of the reasons a rule here covers"
+        waited = percent(load.get("waiting_time_ratio") or 0)
+        return f"No setting was found that limits it, yet requests waited in {waited} of the busy time, {reason}: offered load may exceed what the engine can do ({_doing(load)})."  # noqa: E501
+    return f"Nothing to fix: {_doing(load)}."
+
+
+def notes(run: RunReader) -> list[str]:
+    """What is missing from the recording itself: damaged files, lost and torn records."""
+    lines = [f"{d.path.name} is damaged and was left out: {d.reason}" for d in run.damaged]
+    for r in run.rows("SELECT process, lost_count, torn_count FROM sources ORDER BY process"):
+        if r["lost_count"]:
+            lines.append(f"{r['lost_count']} records of {r['process']} were overwritten before they were read")
+        if r["torn_count"]:
+            lines.append(f"{r['torn_count']} records of {r['process']} were torn and left out")
+    return lines
+
+
+def _finding(ranked: Ranked, engine: Engine | None) -> Answer:
+    result = ranked.result
+    gain = result.verdict.gain
+    assert gain is not None  # `found` cannot be made without one
+    metric = metrics()[gain.metric]
+    return {
+        "id": result.rule.id,
+        "question": result.rule.question,
+        "says": result.verdict.says,
+        "evidence": dict(result.evidence),
+        "units": {name: unit_of(name) for name in result.evidence},
+        "persistence": _persistence(result),
+        "gain": {
+            "metric": gain.metric, "unit": metric.unit, "better": metric.better,
+            "low_ratio": gain.low_ratio, "high_ratio": gain.high_ratio, "scope": gain.scope,
+        },
+        "moves": [_move(m) for m in spelled_moves(result, engine)],
+        "falsified_by": result.rule.falsified_by,
+        "symptoms": [{"id": s.rule.id, "says": s.verdict.says} for s in ranked.symptoms],
+        "page": f"docs/reference/rules/{result.rule.id}.md",
+    }  # fmt: skip
+
+
+def spelled_moves(result: Result, engine: Engine | None) -> list[SpelledMove]:
+    """The moves that have a target here and that this engine can make."""
+    known = engine or Engine("", "", {})
+    spelled = []
+    for move in result.rule.moves:
+        target = result.verdict.targets.get(move.knob)
+        if target is None:
+            continue
+        present = result.evidence.get(move.present)
+        scale = target / present if present else None
+        spelled.append(spell(move, target, scale, known))
+    return [s for s in spelled if s is not None]
+
+
+def _move(move: SpelledMove) -> Answer:
+    return {
+        "knob": move.knob, "direction": move.direction, "target": move.target, "unit": move.unit,
+        "setting": move.setting, "current": move.current, "current_text": shown(move),
+        "change": move.change, "cost": move.cost,
+    }  # fmt: skip
+
+
+def _persistence(result: Result) -> Answer:
+    windows = [
+        {"start_ns": w.window.start_ns, "end_ns": w.window.end_ns, "kind": w.verdict.kind, "says": w.verdict.says}
+        for w in result.windows
+    ]
+    k, n = result.found_count(), result.judged_count()
+    return {"found_count": k, "judged_count": n, "windows": windows, "says": f"in {k} of {n} windows"}
+
+
+def _says(report: Report, kind: Kind) -> list[Answer]:
+    return [{"id": r.rule.id, "says": r.verdict.says} for r in report.results if r.verdict.kind == kind]
+
+
+def _blind(run: RunReader, report: Report) -> list[Answer]:
+    """Rules first, then facts; each fact once, however many processes lack it."""
+    rules = [
+        {"id": r.rule.id, "reason": r.verdict.says, "collect": r.verdict.collect}
+        for r in report.results if r.verdict.kind == BLIND
+    ]  # fmt: skip
+    facts = run.rows(
+        "SELECT fact AS id, string_agg(DISTINCT reason, '; ' ORDER BY reason) AS reason, "
+        "any_value(collect) AS collect FROM facts GROUP BY fact "
+        "HAVING count(*) FILTER (state = 'visible') = 0 AND count(*) FILTER (state = 'blind') > 0 ORDER BY fact"
+    )
+    return rules + [{"id": f["id"], "reason": f["reason"] or "", "collect": f["collect"] or ""} for f in facts]
+
+
+def _judged(report: Report) -> bool:
+    return any(r.verdict.kind == CLEAR for r in report.results)
+
+
+def _unexplained(load: dict[str, Value]) -> bool:
+    return (load.get("waiting_time_ratio") or 0) >= WAITED_RATIO
+
+
+def _doing(load: dict[str, Value]) -> str:
+    """The load in a few words; what was not seen is left out."""
+    busy_ns, span_ns = load.get("busy_ns") or 0, load.get("span_ns") or 0
+    requests, steps = load.get("requests_count") or 0, load.get("steps_count") or 0
+    words = [f"{requests:.0f} requests and {steps:.0f} steps in {duration(span_ns)}"]
+    if span_ns:
+        words.append(f"in steps {percent(min(1.0, busy_ns / span_ns))} of the time")
+    if (running := load.get("running_mean_count")) is not None:
+        words.append(f"{running:.1f} running on average")
+    if (waiting := load.get("waiting_time_ratio")) is not None:
+        words.append("nobody waiting" if not waiting else f"somebody waiting in {percent(waiting)} of the busy time")
+    if (ttft := load.get("ttft_mean_ns")) is not None:
+        words.append(f"TTFT {duration(ttft)} on average")
+    return ", ".join(words)
+
+
+def _sentence(says: str) -> str:
+    return f"{says[:1].upper()}{says[1:]}."
+
+
+def _model(run: RunReader) -> str | None:
+    rows = run.rows("SELECT model FROM sources WHERE model IS NOT NULL LIMIT 1")
+    return rows[0]["model"] if rows else None
