@@ -56,6 +56,8 @@ def _parse(stdout: str, python: str) -> dict[str, Any]:
                 found = json.loads(line)
             except ValueError:
                 break
+            if isinstance(found, dict) and not found.get("engine_version"):
+                raise CannotAnswer(f"{python} has no vLLM. Try: --engine-python PATH")
             if isinstance(found, dict) and isinstance(found.get("facts"), dict):
                 return found
     raise Failed(f"{python} -m {MODULE} printed no JSON object with facts; saw {stdout[-120:]!r}")

@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
         print_json(answer)
         return 0
     from pellucid.surface.cli.render.doctor import doctor as render
-    from pellucid.surface.cli.render.page import page
+    from pellucid.surface.cli.render.page import show
 
-    page().print(render(answer))
+    show(render(answer))
     return 0

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace, listing: Listing) -> int:
     elif args.csv:
         _print_csv(found, columns)
     else:
-        _print_table(found, columns)
+        _print_table(found, columns, bool(asked))
     if len(found.rows) < found.matching_count:
         say(f"{len(found.rows):,} of {found.matching_count:,} {listing.name}; --limit 0 shows all")
     return 0
@@ -59,11 +59,14 @@ def _print_csv(found: Rows, columns: tuple[str, ...]) -> None:
     writer.writerows(found.rows)
 
 
-def _print_table(found: Rows, columns: tuple[str, ...]) -> None:
-    from pellucid.surface.cli.render.page import page
-    from pellucid.surface.cli.render.rows import table
+def _print_table(found: Rows, columns: tuple[str, ...], asked: bool) -> None:
+    from pellucid.surface.cli.render.page import page_width, show
+    from pellucid.surface.cli.render.rows import fitting, table
 
     if not found.rows:
         say("no row fits")
         return
-    page(wide=True).print(table(found.rows, columns, found.moments, found.origin_ns))
+    fit = columns if asked else fitting(found.rows, columns, found.moments, found.origin_ns, page_width(wide=True))
+    show(table(found.rows, fit, found.moments, found.origin_ns), wide=True)
+    if len(fit) < len(columns):
+        say(f"the terminal has no room for {', '.join(columns[len(fit):])}; --columns chooses")

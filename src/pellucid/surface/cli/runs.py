@@ -25,11 +25,11 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(found.json())
         return 0
-    from pellucid.surface.cli.render.page import page
+    from pellucid.surface.cli.render.page import show
     from pellucid.surface.cli.render.runs import table
 
     if not found.rows:
         say(f"no recording in {home()}/runs yet. Try: pellucid run -- <engine command>, or: pellucid why --run example")
         return 0
-    page(wide=True).print(table(found.rows))
+    show(table(found.rows), wide=True)
     return 0

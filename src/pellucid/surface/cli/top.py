@@ -21,7 +21,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from pellucid.core.settings import home
-    from pellucid.surface.cli.render.page import page
+    from pellucid.surface.cli.render.page import page, show
     from pellucid.surface.cli.render.top import top as render
     from pellucid.verbs.runs import run_folder
     from pellucid.verbs.top import Top
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
         print_json(source.look())
         return 0
     if args.once:
-        page().print(render(source.look()))
+        show(render(source.look()))
         return 0
     from rich.live import Live
 

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(answer)
         return 0
-    from pellucid.surface.cli.render.page import page
+    from pellucid.surface.cli.render.page import show
 
-    page().print(render(answer))
+    show(render(answer))
     return 0

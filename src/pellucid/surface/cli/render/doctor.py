@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -36,11 +36,10 @@ def _parts(answer: Mapping[str, Any]) -> Iterator[RenderableType]:
         yield _listed({role or "engine": ", ".join(ids) for role, ids in roles.items()}, 14)
     if answer["blind"]:
         yield heading(f"\nBlind ({len(answer['blind'])})")
-        for fact in answer["blind"]:
-            yield _blind(fact)
+        yield _blind(answer["blind"])
     if answer["cost"]:
         yield heading("\nCost")
-        yield _listed(dict(_cost(answer["cost"])), 14)
+        yield _listed(dict(_cost(answer["cost"])), 22)
 
 
 def _engine(engine: Mapping[str, Any]) -> Iterator[RenderableType]:
@@ -60,10 +59,15 @@ def _listed(rows: Mapping[str, str], width: int) -> RenderableType:
     return table
 
 
-def _blind(fact: Mapping[str, Any]) -> RenderableType:
-    table = grid(26)
-    collect = f" → {fact['collect']}" if fact["collect"] else ""
-    table.add_row(f"  {fact['id']}", Text.assemble(fact["reason"], (collect, "cyan")))
+def _blind(facts: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Facts that are blind for one reason share its line."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for fact in facts:
+        reasons.setdefault((fact["reason"], fact["collect"]), []).append(fact["id"])
+    table = grid(28)
+    for (reason, collect), ids in reasons.items():
+        do = f" → {collect}" if collect else ""
+        table.add_row("\n".join(f"  {i}" for i in ids), Text.assemble(reason, (do, "cyan")))
     return table
 
 

@@ -1,6 +1,6 @@
 """The page everything is printed on: 100 columns at most, colour only on a terminal.
 
-    page().print(grid)
+    show(grid)
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import sys
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -20,10 +20,25 @@ MISSING = "–"
 
 def page(wide: bool = False) -> Console:
     """`wide` is for tables: the whole terminal, and no limit where the output is not a terminal."""
-    tty = sys.stdout.isatty()
+    return Console(width=page_width(wide), highlight=False, markup=False, emoji=False)
+
+
+def page_width(wide: bool) -> int:
+    if not sys.stdout.isatty():
+        return 400 if wide else WIDTH
     columns = shutil.get_terminal_size((WIDTH, 24)).columns
-    width = (columns if tty else 400) if wide else min(WIDTH, columns)
-    return Console(width=width, highlight=False, markup=False, emoji=False, no_color=not tty)
+    return columns if wide else min(WIDTH, columns)
+
+
+def show(what: RenderableType, wide: bool = False) -> None:
+    """Prints; into a pipe as plain lines without the spaces that fill a page up."""
+    console = page(wide)
+    if console.is_terminal:
+        console.print(what)
+        return
+    with console.capture() as captured:
+        console.print(what)
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def grid(label_width: int = 11) -> Table:

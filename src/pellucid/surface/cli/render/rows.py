@@ -14,19 +14,41 @@ from rich.table import Table
 
 from pellucid.surface.cli.render.page import MISSING, value
 
+GAP = 2
+Rows = Sequence[Mapping[str, Any]]
 
-def table(
-    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], moments: Collection[str], origin_ns: int | None
-) -> Table:
-    shown = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for name in columns:
-        cells = [_cell(name, row[name], moments, origin_ns) for row in rows]
-        text = any(isinstance(row[name], str) for row in rows)
-        width = max(map(len, cells))
-        shown.add_column(fold(name, max(width, 8)), justify="left" if text else "right", no_wrap=True)
+
+def table(rows: Rows, columns: Sequence[str], moments: Collection[str], origin_ns: int | None) -> Table:
+    """On a narrow page the first column, an id, gives way; figures stay whole."""
+    shown = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
+    for place, name in enumerate(columns):
+        width, text = _width(rows, name, moments, origin_ns), any(isinstance(row[name], str) for row in rows)
+        shown.add_column(
+            fold(name, width), justify="left" if text else "right", no_wrap=True,
+            min_width=min(width, 12) if place == 0 else width,
+        )  # fmt: skip
     for row in rows:
         shown.add_row(*(_cell(name, row[name], moments, origin_ns) for name in columns))
     return shown
+
+
+def fitting(
+    rows: Rows, columns: Sequence[str], moments: Collection[str], origin_ns: int | None, page_width: int
+) -> tuple[str, ...]:
+    """As many of the columns as the page has room for, the first one whole."""
+    used, fit = 0, list[str]()
+    for name in columns:
+        used += _width(rows, name, moments, origin_ns) + GAP
+        if fit and used > page_width:
+            break
+        fit.append(name)
+    return tuple(fit)
+
+
+def _width(rows: Rows, name: str, moments: Collection[str], origin_ns: int | None) -> int:
+    """Of the widest cell, and of the longest part of the folded name."""
+    cells = max(len(_cell(name, row[name], moments, origin_ns)) for row in rows)
+    return max(cells, *(len(line) for line in fold(name, cells).split("\n")))
 
 
 def fold(name: str, width: int) -> str:
