@@ -1,0 +1,77 @@
+"""Small model folders with random weights, for everything that does not need sensible text.
+
+    .venv-engine/bin/python tools/models/tiny.py .models [NAME …]
+
+    tiny-dense    4 layers       tiny-shallow  1 layer: the host's share of a step is as large as it gets
+    tiny-moe      16 experts     tiny-mla      latent attention
+
+The tokenizer knows the words t0 … t4095, so a prompt of exactly n tokens is n such words: "t17 t3 t99". Weights are
+drawn by a fixed seed and saved, each gate its own: an engine's dummy weights make all layers of the MoE route alike.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
+
+SEED = 20_26
+VOCABULARY = 4096
+END, BEGIN = 1, 2
+
+SHARED = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 8192,
+    "tie_word_embeddings": False,
+    "rms_norm_eps": 1e-6,
+    "eos_token_id": END,
+    "bos_token_id": BEGIN,
+}
+GROUPED = {**SHARED, "num_key_value_heads": 2, "head_dim": 64}
+EXPERTS = {
+    "num_experts": 16, "num_experts_per_tok": 4, "moe_intermediate_size": 128, "norm_topk_prob": True,
+    "decoder_sparse_step": 1, "mlp_only_layers": [],
+}  # fmt: skip
+LATENT = {
+    "num_key_value_heads": 4, "kv_lora_rank": 512, "q_lora_rank": None, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+    "v_head_dim": 128, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2,
+    "moe_intermediate_size": 128, "first_k_dense_replace": 1, "topk_method": "greedy", "n_group": 1, "topk_group": 1,
+    "norm_topk_prob": False, "routed_scaling_factor": 1.0,
+}  # fmt: skip
+
+MODELS: dict[str, tuple[str, dict[str, object]]] = {
+    "tiny-dense": ("qwen3", {**GROUPED, "num_hidden_layers": 4}),
+    "tiny-shallow": ("qwen3", {**GROUPED, "num_hidden_layers": 1}),
+    "tiny-moe": ("qwen3_moe", {**GROUPED, **EXPERTS, "num_hidden_layers": 4}),
+    "tiny-mla": ("deepseek_v2", {**SHARED, **LATENT, "num_hidden_layers": 3}),
+}
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    words = Tokenizer(models.WordLevel({f"t{i}": i for i in range(VOCABULARY)}, unk_token="t0"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=words, unk_token="t0", eos_token=f"t{END}", bos_token=f"t{BEGIN}", pad_token="t3"
+    )
+
+
+def build(folder: Path, kind: str, shape: dict[str, object]) -> None:
+    torch.manual_seed(SEED)
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **shape), dtype=torch.bfloat16)
+    model.save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+
+
+def main(out: Path, names: list[str]) -> None:
+    for name in names or list(MODELS):
+        build(out / name, *MODELS[name])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])
