@@ -83,10 +83,10 @@ def _prepare(launch: Launch, environ: Mapping[str, str], say: Say) -> Recording 
     probe: ProbeFolder | None = None
     try:
         key = site_key(launch.home)
-        folder = launch.home / "runs" / new_run_id(launch.now.wall_ns)
-        folder.mkdir(parents=True)
         probe = given_folder(launch.folder) if launch.folder else make_folder(launch.shm)
         put_key(probe.path, key)
+        folder = launch.home / "runs" / new_run_id(launch.now.wall_ns)
+        folder.mkdir(parents=True)
         write_info(folder, RunInfo(folder.name, launch.now.wall_ns, launch.command, str(probe.path)))
         return Recording(probe, folder)
     except (OSError, Failed) as error:
