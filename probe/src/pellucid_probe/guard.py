@@ -75,10 +75,13 @@ class Hook:
             return fault
         owner, attribute = self.target.resolve()
         original = getattr(owner, attribute)
-        if self.tally is not None:
-            wrapper = self._tallying(original, self.tally)
-        else:
-            wrapper = self._async(original) if inspect.iscoroutinefunction(original) else self._sync(original)
+        try:
+            if self.tally is not None:
+                wrapper = self._tallying(original, self.tally)
+            else:
+                wrapper = self._async(original) if inspect.iscoroutinefunction(original) else self._sync(original)
+        except TypeError as error:
+            return str(error)
         setattr(owner, attribute, functools.wraps(original)(wrapper))
         return ""
 
@@ -135,13 +138,37 @@ class Hook:
         return wrapper
 
     def _async(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        async def wrapper(*args: Any, **kwargs: Any) -> Any:
-            state = self.run_before(args, kwargs)
-            result = await original(*args, **kwargs)
-            self.run_after(state, result, args, kwargs)
+        """A coroutine function with the original's own parameters; our parts see them all by name.
+
+        A coroutine function that takes anything raises on a wrong call only when it is awaited, and servers tell an
+        application from an application factory by calling it without arguments.
+        """
+
+        async def run(kwargs: "dict[str, Any]") -> Any:
+            state = self.run_before((), kwargs)
+            result = await original(**kwargs)
+            self.run_after(state, result, (), kwargs)
             return result
 
-        return wrapper
+        return _same_call(original, run)
+
+
+def _same_call(original: Callable[..., Any], run: Callable[..., Any]) -> Callable[..., Any]:
+    """An `async def` with the parameters and defaults of `original` that awaits `run({name: value})`."""
+    parameters = inspect.signature(original).parameters.values()
+    if any(p.kind not in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in parameters):
+        raise TypeError(f"{original!r} has parameters without a name")
+    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+    spelled = []
+    for p in parameters:
+        if p.kind is p.KEYWORD_ONLY and "*" not in spelled:
+            spelled.append("*")
+        spelled.append(f"{p.name}=_defaults[{p.name!r}]" if p.name in defaults else p.name)
+    named = ", ".join(f"{p.name!r}: {p.name}" for p in parameters)
+    source = f"async def wrapper({', '.join(spelled)}):\n    return await _run({{{named}}})\n"
+    scope: "dict[str, Any]" = {"_run": run, "_defaults": defaults}
+    exec(source, scope)
+    return scope["wrapper"]  # type: ignore[no-any-return]
 
 
 def argument(args: Tuple[Any, ...], kwargs: "dict[str, Any]", index: int, name: str) -> Any:

@@ -1,0 +1,1 @@
+"""The world → rows, without interpretation. `loop.record` is the recorder."""

@@ -56,7 +56,7 @@ REQUESTS = Table("requests", "a finished, aborted or (at the end of a run) unfin
         internal_id: the engine core's id
         traceparent: W3C trace context the client sent
         task: traffic class: a label the client sent, or one made from the prompt's first KV block, endpoint and format
-        task_source: vllm_xargs, header or automatic
+        task_source: body (the client named it in the request), header, or automatic
         endpoint: HTTP path
         response_format: structured-output kind asked for, or text
         finish_reason: stop, length, abort, error, repetition; null while unfinished or lost

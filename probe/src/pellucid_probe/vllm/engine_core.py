@@ -17,7 +17,7 @@ from pellucid_probe.guard import Governor, Hook, Target, argument, now_ns
 from pellucid_probe.process import Process, keyed_hash
 from pellucid_probe.vllm.config import effective
 from pellucid_probe.vllm.kv import KvFlow
-from pellucid_probe.vllm.labels import task_of
+from pellucid_probe.vllm.labels import reason_of, task_of
 
 _SCHEDULER = "vllm.v1.core.sched.scheduler"
 INIT = Target(_SCHEDULER, "Scheduler.__init__", ("self", "vllm_config"))
@@ -124,8 +124,8 @@ class EngineCore:
         elif waiting:
             reason = records.DEFERRED_ONLY
         self._plans[self._step] = [
-            start_ns, end_ns, self.kv.state(scheduler), len(plan.num_scheduled_tokens), tokens, running, waiting, deferred,
-            budget, cap, preempted, preempted_tokens, reason, mode, frame,
+            start_ns, end_ns, self.kv.state(scheduler), len(plan.num_scheduled_tokens), tokens, running, waiting,
+            deferred, budget, cap, preempted, preempted_tokens, reason, mode, frame,
         ]  # fmt: skip
 
     def _admitted(self, plan: Any) -> None:
@@ -222,8 +222,9 @@ class EngineCore:
     def _freeing(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         request = argument(args, kwargs, 1, "request")
         self.process.ring.write(records.FINISH, records.pack_json({
-            "r": self._number(request.request_id), "t": now_ns(), "s": request.status.name, "u": self._in_update,
-            "o": request.num_output_tokens, "c": request.num_computed_tokens, "p": request.num_preemptions,
+            "r": self._number(request.request_id), "t": now_ns(), "s": reason_of(request.status.name),
+            "u": self._in_update, "o": request.num_output_tokens, "c": request.num_computed_tokens,
+            "p": request.num_preemptions,
         }))  # fmt: skip
         self._numbers.pop(request.request_id, None)
 

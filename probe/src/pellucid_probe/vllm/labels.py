@@ -1,4 +1,7 @@
-"""The traffic class a client gave its request: `vllm_xargs: {"task": …}` in the body, or the header X-Pellucid-Task."""
+"""The engine's words and the client's, in ours.
+
+A client names its traffic class in the body (`vllm_xargs: {"task": …}`) or in the header X-Pellucid-Task.
+"""
 
 from __future__ import annotations
 
@@ -16,3 +19,14 @@ def task_of(extra_args: Any) -> Optional[str]:
             if isinstance(value, str) and value:
                 return value[:MAX_LENGTH]
     return None
+
+
+# RequestStatus → finish reason. IGNORED is a prompt longer than the model's limit.
+_REASONS = {
+    "FINISHED_STOPPED": "stop", "FINISHED_LENGTH_CAPPED": "length", "FINISHED_ABORTED": "abort",
+    "FINISHED_IGNORED": "length", "FINISHED_ERROR": "error", "FINISHED_REPETITION": "repetition",
+}  # fmt: skip
+
+
+def reason_of(status: str) -> str:
+    return _REASONS.get(status, status.lower())

@@ -1,0 +1,214 @@
+"""One engine core's records → rows of `steps`, `step_runs`, `request_events`; requests completed on the way.
+
+Records come in the order the engine core wrote them:
+
+    ADD … ADMIT, PREEMPT (while step s is scheduled) … FINISH (in the update of s, or between) … STEP s
+
+A step's row waits HOLD_NS before it is emitted, so that the workers' and frontends' records of it can arrive.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pellucid_probe import records
+
+from pellucid.collect.batch import Batch, Terms
+from pellucid.collect.request import Request, note_freed, note_queued
+from pellucid.core.units import S_NS
+from pellucid.store.schema import STEPS
+from pellucid.store.write import Row
+
+HOLD_NS = 1 * S_NS
+WAITING = {
+    records.BUDGET: "waiting_token_budget_count",
+    records.SEQUENCE_CAP: "waiting_sequence_cap_count",
+    records.KV: "waiting_kv_count",
+}
+
+Append = Callable[[str, Row], None]
+
+
+@dataclass(slots=True)
+class EngineCore:
+    process: str
+    append: Append
+    provenance: Callable[[], dict[str, Any]]
+    find: Callable[[str], Request]               # internal id → request, made when new
+    done: Callable[[Request], None]              # a request is complete on this side
+    batch: Batch = field(init=False)
+    held: deque[dict[str, Any]] = field(default_factory=deque)
+    by_step: dict[int, dict[str, Any]] = field(default_factory=dict)
+    firsts: dict[int, list[Request]] = field(default_factory=dict)    # step → requests with their first token in it
+    lasts: dict[int, list[Request]] = field(default_factory=dict)     # step → requests that ended in it
+    _numbers: dict[int, Request] = field(default_factory=dict)
+    _admits: dict[int, list[records.Admit]] = field(default_factory=dict)
+    _preempts: dict[int, list[records.Preempt]] = field(default_factory=dict)
+    _freed: list[Request] = field(default_factory=list)
+    _before: records.Step | None = None
+
+    def __post_init__(self) -> None:
+        self.batch = Batch(self.process, lambda row: self.append("step_runs", row))
+
+    def take(self, kind: int, payload: bytes) -> None:
+        if kind == records.STEP:
+            self._step(records.unpack_step(payload))
+        elif kind == records.ADMIT:
+            admit = records.unpack_admit(payload)
+            self._admits.setdefault(admit.step, []).append(admit)
+        elif kind == records.PREEMPT:
+            preempt = records.unpack_preempt(payload)
+            self._preempts.setdefault(preempt.step, []).append(preempt)
+        elif kind == records.SPEC:
+            self.batch.drafts = {n: (drafted, produced) for n, drafted, produced in records.unpack_spec(payload)}
+        elif kind == records.ADD:
+            self._add(records.unpack_json(payload))
+        elif kind == records.FINISH:
+            self._finish(records.unpack_json(payload))
+
+    def emit_older_than(self, time_ns: int) -> None:
+        while self.held and self.held[0]["end_ns"] <= time_ns:
+            row = self.held.popleft()
+            step = row["step"]
+            del self.by_step[step]
+            self.firsts.pop(step, None)
+            self.lasts.pop(step, None)
+            self.append("steps", tuple(row.get(name) for name in STEPS.names()))
+
+    def end(self) -> list[Request]:
+        """The recording ends: everything held goes out. Returns requests that were still alive."""
+        self.batch.close_all()
+        self.emit_older_than(2**63 - 1)
+        return [r for r in self._numbers.values() if r.finished_in is None]
+
+    def step_at(self, stamp_ns: int) -> dict[str, Any] | None:
+        """The held step in whose update a moment lies, newest first."""
+        for row in reversed(self.held):
+            if row["end_ns"] - row["update_ns"] <= stamp_ns <= row["end_ns"]:
+                return row
+            if row["end_ns"] < stamp_ns:
+                return None
+        return None
+
+    def _add(self, seen: dict[str, Any]) -> None:
+        request = self.find(seen["i"])
+        note_queued(request, self.process, seen)
+        self._numbers[request.number] = request
+        self._event(request, "queued", seen["t"], None, None)
+
+    def _by_number(self, number: int) -> Request:
+        request = self._numbers.get(number)
+        if request is None:    # its ADD was lost
+            request = self._numbers[number] = Request(internal_id=f"?{self.process}-{number}", number=number)
+            request.core = self.process
+        return request
+
+    def _finish(self, seen: dict[str, Any]) -> None:
+        request = self._by_number(seen["r"])
+        note_freed(request, seen)
+        self._event(request, "finished", seen["t"], seen["u"] or None, seen["c"])
+        if seen["u"]:
+            self._freed.append(request)
+        else:
+            self.batch.close(request)
+            self.batch.unsettle()
+            self._complete(request)
+
+    def _complete(self, request: Request) -> None:
+        """The number stays known until its place in a batch in flight has passed: `forget` runs later."""
+        self.done(request)
+
+    def forget(self, request: Request) -> None:
+        self._numbers.pop(request.number, None)
+
+    def _step(self, step: records.Step) -> None:
+        for preempt in self._preempts.pop(step.step, ()):
+            self._preempted(preempt)
+        for admit in self._admits.pop(step.step, ()):
+            self._admitted(admit, step)
+        terms = self.batch.take(step, self._by_number)
+        row = self._row(step, terms)
+        self.held.append(row)
+        self.by_step[step.step] = row
+        for request in self.batch.firsts:
+            request.first("first_token_ns", step.update_end_ns)
+            self.firsts.setdefault(step.step, []).append(request)
+        for request in self._freed:
+            self.batch.close(request)
+            request.fields["last_token_ns"] = step.update_end_ns
+            self.lasts.setdefault(step.step, []).append(request)
+            self._complete(request)
+        self._freed.clear()
+        self._before = step
+
+    def _preempted(self, preempt: records.Preempt) -> None:
+        request = self._by_number(preempt.request)
+        self.batch.close(request)
+        request.high_water = max(request.high_water, preempt.lost)
+        request.position = None
+        self.batch.unsettle()
+        self._event(request, "preempted", preempt.time_ns, preempt.step, preempt.lost)
+
+    def _admitted(self, admit: records.Admit, step: records.Step) -> None:
+        request = self._by_number(admit.request)
+        request.position = admit.computed
+        request.add("scheduled_count", 1)
+        if not admit.again:
+            request.fields["scheduled_ns"] = step.schedule_start_ns
+            request.fields["cached_tokens"] = admit.computed
+        kind = "rescheduled" if admit.again else "scheduled"
+        self._event(request, kind, step.schedule_start_ns, step.step, admit.computed)
+
+    def _event(self, request: Request, kind: str, time_ns: int, step: int | None, tokens: int | None) -> None:
+        self.append("request_events", (self.process, kind, request.number, time_ns, step, tokens))
+
+    def _row(self, step: records.Step, terms: Terms | None) -> dict[str, Any]:
+        row: dict[str, Any] = {
+            **self.provenance(), "step": step.step, "start_ns": step.schedule_start_ns, "end_ns": step.update_end_ns,
+            "schedule_ns": step.schedule_end_ns - step.schedule_start_ns,
+            "execute_ns": step.update_start_ns - step.schedule_end_ns,
+            "update_ns": step.update_end_ns - step.update_start_ns,
+            "running_count": step.running, "waiting_count": step.waiting, "waiting_deferred_count": step.deferred,
+            "sequence_cap_count": step.sequence_cap, "token_budget_tokens": step.token_budget,
+            "scheduled_tokens": step.tokens, "output_tokens": step.outputs, "accepted_tokens": step.accepted,
+            "preempted_count": step.preempted, "preempted_tokens": step.preempted_tokens, "probe_ns": step.probe_ns,
+            **dict.fromkeys(WAITING.values(), 0),
+        }  # fmt: skip
+        if step.waiting_reason in WAITING:
+            row[WAITING[step.waiting_reason]] = step.waiting - step.deferred
+        if terms is not None:
+            row |= {
+                "prefill_tokens": terms.prefill, "decode_tokens": terms.decode,
+                "recomputed_tokens": terms.recomputed, "draft_tokens": terms.draft,
+                "discarded_tokens": terms.discarded, "prefill_requests_count": terms.prefill_requests,
+                "decode_requests_count": terms.decode_requests,
+            }  # fmt: skip
+        row |= self._gap(step) | self._kv(step)
+        return row
+
+    def _gap(self, step: records.Step) -> dict[str, Any]:
+        before = self._before
+        if before is None or before.step != step.step - 1:
+            return {}
+        gap = max(0, step.schedule_start_ns - before.update_end_ns)   # below zero when batches overlap
+        return {"host_gap_ns" if before.had_work_after else "idle_ns": gap}
+
+    def _kv(self, step: records.Step) -> dict[str, Any]:
+        if not step.kv_seen:
+            return {}
+        row = {"kv_total_blocks_count": step.kv_total, "kv_free_blocks_count": step.kv_free,
+               "kv_used_blocks_count": step.kv_total - step.kv_free,
+               "kv_cached_blocks_count": step.kv_cached}  # fmt: skip
+        before = self._before
+        if step.step == 1:
+            flow = (step.kv_allocated, step.kv_revived, step.kv_freed)
+        elif before is not None and before.step == step.step - 1:
+            flow = (step.kv_allocated - before.kv_allocated, step.kv_revived - before.kv_revived,
+                    step.kv_freed - before.kv_freed)  # fmt: skip
+        else:
+            return row
+        names = ("kv_allocated_blocks_count", "kv_revived_blocks_count", "kv_freed_blocks_count")
+        return row | dict(zip(names, flow, strict=True))

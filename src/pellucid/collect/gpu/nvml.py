@@ -1,0 +1,81 @@
+"""NVML: a sample of each device a second. No driver or no device: nothing is written, and `reason` says why.
+
+What a board does not report is null. Watts and joules are the board's; energy counts since the driver was loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pellucid.store.schema import GPU
+from pellucid.store.write import Row
+
+# NVML's clocks-event-reason bits (nvml.h, nvmlClocksEventReasons) that hold a clock down; idle is not one.
+THROTTLE = {
+    0x2: "applications_clocks", 0x4: "power_cap", 0x8: "hardware_slowdown", 0x10: "sync_boost",
+    0x20: "thermal_software", 0x40: "thermal_hardware", 0x80: "power_brake",
+}  # fmt: skip
+MHZ_HZ, MW_W, MJ_J = 1_000_000, 1e-3, 1e-3
+
+
+@dataclass(slots=True)
+class Gpus:
+    reason: str                              # why there is nothing to sample, "" when there is
+    _nvml: Any = None
+    _devices: list[tuple[str, Any]] = field(default_factory=list)
+    _sampled_ns: int | None = None
+
+    @classmethod
+    def open(cls) -> Gpus:
+        try:
+            import pynvml
+
+            pynvml.nvmlInit()
+            handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+            devices = [(f"{i} {_text(pynvml.nvmlDeviceGetName(h))}", h) for i, h in enumerate(handles)]
+        except Exception as error:   # the library, the driver or the permission is missing: all the same to us
+            return cls(f"NVML: {error}")
+        return cls("" if devices else "NVML sees no device", pynvml, devices)
+
+    def sample(self, now_ns: int, append: Callable[[str, Row], None]) -> None:
+        interval = None if self._sampled_ns is None else now_ns - self._sampled_ns
+        for name, handle in self._devices:
+            known = {"deployment": "default", "device": name, "time_ns": now_ns, "interval_ns": interval,
+                     **self._read(handle)}  # fmt: skip
+            append("gpu", tuple(known.get(column) for column in GPU.names()))
+        self._sampled_ns = now_ns
+
+    def _read(self, handle: Any) -> dict[str, Any]:
+        n = self._nvml
+        rates = self._ask(n.nvmlDeviceGetUtilizationRates, handle)
+        memory = self._ask(n.nvmlDeviceGetMemoryInfo, handle)
+        reasons = self._ask(n.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+        power = self._ask(n.nvmlDeviceGetPowerUsage, handle)
+        energy = self._ask(n.nvmlDeviceGetTotalEnergyConsumption, handle)
+        throttled = None if reasons is None else "+".join(name for bit, name in THROTTLE.items() if reasons & bit)
+        sm, mem = (self._ask(n.nvmlDeviceGetClockInfo, handle, kind) for kind in (n.NVML_CLOCK_SM, n.NVML_CLOCK_MEM))
+        celsius = self._ask(n.nvmlDeviceGetTemperature, handle, n.NVML_TEMPERATURE_GPU)
+        return {
+            "utilisation_ratio": None if rates is None else rates.gpu / 100,
+            "memory_utilisation_ratio": None if rates is None else rates.memory / 100,
+            "memory_used_bytes": None if memory is None else memory.used,
+            "memory_total_bytes": None if memory is None else memory.total,
+            "throttle_reasons": throttled,
+            "power_watts": None if power is None else power * MW_W,
+            "energy_joules": None if energy is None else energy * MJ_J,
+            "sm_clock_hz": None if sm is None else sm * MHZ_HZ,
+            "memory_clock_hz": None if mem is None else mem * MHZ_HZ,
+            "temperature_celsius": None if celsius is None else float(celsius),
+        }  # fmt: skip
+
+    def _ask(self, call: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return call(*args)
+        except self._nvml.NVMLError:
+            return None
+
+
+def _text(name: str | bytes) -> str:
+    return name.decode() if isinstance(name, bytes) else name

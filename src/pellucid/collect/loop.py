@@ -1,0 +1,200 @@
+"""The recorder: reads every ring of a folder, joins what several processes saw, writes one run. The only IO loop.
+
+Rings are polled frontends first, engine cores last, and the engine cores' records are taken first: whatever a frontend
+says about a step was written after the engine core had recorded that step.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pellucid_probe import records
+
+from pellucid.collect.engine_core import HOLD_NS, EngineCore
+from pellucid.collect.gpu.nvml import Gpus
+from pellucid.collect.request import Request, note_arrival
+from pellucid.collect.source import ROLES, Source, discover
+from pellucid.core.clock import Clock, monotonic_ns
+from pellucid.core.errors import Failed
+from pellucid.core.settings import number
+from pellucid.core.units import S_NS
+from pellucid.store.schema import HOST
+from pellucid.store.write import Limits, RunWriter, lock
+
+DESCRIBE_NS = 1 * S_NS
+
+
+def record(rings: Path, folder: Path, stop: Callable[[], bool], clock: Clock = monotonic_ns) -> None:
+    """Records until `stop()`; then drains and seals. Raises Failed when a folder cannot be used or another recorder is
+    at work on either of them."""
+    if not rings.is_dir():
+        raise Failed(f"{rings} is not a folder. Give the folder the engine has as PELLUCID_DIR")
+    lock_fd = os.open(rings / "recorder.lock", os.O_CREAT | os.O_RDWR, 0o600)
+    lock(lock_fd, rings)
+    try:
+        limits = Limits(number("flush_s"), number("seal_s"), int(number("seal_rows")))
+        recorder = Recorder(rings, RunWriter(folder, limits, clock), clock, Gpus.open())
+        poll_s = number("poll_s")
+        while not stop():
+            recorder.cycle()
+            time.sleep(poll_s)
+        recorder.end()
+    finally:
+        os.close(lock_fd)
+
+
+@dataclass(slots=True)
+class Recorder:
+    rings: Path
+    writer: RunWriter
+    clock: Clock
+    gpus: Gpus
+    sources: dict[str, Source] = field(default_factory=dict)
+    cores: dict[str, EngineCore] = field(default_factory=dict)
+    requests: dict[str, Request] = field(default_factory=dict)        # internal id → alive, or not yet written
+    _closing: deque[tuple[int, Request]] = field(default_factory=deque)
+    _described_ns: int = 0
+    _bad_records: int = 0
+
+    def cycle(self) -> None:
+        now = self.clock()
+        if now - self._described_ns >= DESCRIBE_NS:
+            self._described_ns = now
+            self._describe()
+            self.gpus.sample(now, self.writer.append)
+        polled = [(s, s.poll()) for role in ROLES for s in list(self.sources.values()) if s.role == role]
+        for source, batch in reversed(polled):
+            for kind, payload in batch:
+                self._take(source, kind, payload)
+        for core in self.cores.values():
+            core.emit_older_than(now - HOLD_NS)
+        self._write_requests(now - HOLD_NS)
+        self.writer.tick()
+
+    def end(self) -> None:
+        """Takes what is left in the rings, writes what is held, seals."""
+        self._described_ns = 0
+        self.cycle()
+        alive = [r for core in self.cores.values() for r in core.end()]
+        self._write_requests(2**63 - 1)
+        written = {id(r) for r in alive}
+        for request in [*alive, *(r for r in self.requests.values() if id(r) not in written)]:
+            self._write(request)
+        for source in self.sources.values():
+            self.writer.append("sources", source.row())
+        self.writer.close()
+
+    def _describe(self) -> None:
+        discover(self.rings, self.sources)
+        for source in self.sources.values():
+            if source.refresh():
+                self.writer.append("sources", source.row())
+                for row in source.fact_rows():
+                    self.writer.append("facts", row)
+
+    def _take(self, source: Source, kind: int, payload: bytes) -> None:
+        try:
+            if kind == records.HOST:
+                self._host(source, records.unpack_host(payload))
+            elif kind == records.WORK:
+                self._work(source, records.unpack_work(payload))
+            elif kind == records.DELIVER:
+                self._delivered(source, records.unpack_deliver(payload))
+            elif kind == records.ARRIVE:
+                seen = records.unpack_json(payload)
+                note_arrival(self._request(seen["i"]), source.name, seen)
+            elif kind == records.FRONT_END:
+                self._front_end(records.unpack_json(payload))
+            elif kind == records.ABORT:
+                self._aborted(records.unpack_json(payload))
+            else:
+                self._core(source).take(kind, payload)
+        except (ValueError, KeyError, TypeError):
+            self._bad_records += 1   # a probe of another version; the rest of the ring still counts
+
+    def _core(self, source: Source) -> EngineCore:
+        core = self.cores.get(source.name)
+        if core is None:
+            core = self.cores[source.name] = EngineCore(
+                source.name, self.writer.append, source.provenance, self._request, self._done
+            )
+        return core
+
+    def _request(self, internal_id: str) -> Request:
+        request = self.requests.get(internal_id)
+        if request is None:
+            request = self.requests[internal_id] = Request(internal_id)
+        return request
+
+    def _done(self, request: Request) -> None:
+        self._closing.append((request.fields["finish_ns"], request))
+
+    def _write_requests(self, until_ns: int) -> None:
+        """Rows of requests freed before a moment: by then the frontends have said all they had to say."""
+        while self._closing and self._closing[0][0] <= until_ns:
+            self._write(self._closing.popleft()[1])
+
+    def _write(self, request: Request) -> None:
+        core = self.cores.get(request.core)
+        source = self.sources.get(request.core or request.frontend)
+        self.writer.append("requests", request.row(source.provenance() if source else {}))
+        self.requests.pop(request.internal_id, None)
+        if core is not None:
+            core.forget(request)
+
+    def _front_end(self, seen: dict[str, Any]) -> None:
+        request = self.requests.get(seen["i"])
+        if request is not None and seen["f"]:
+            request.fields["finish_reason"] = seen["f"]
+            request.fields["last_delivered_ns"] = seen["t"]
+
+    def _aborted(self, seen: dict[str, Any]) -> None:
+        for internal_id in seen["i"]:
+            request = self.requests.get(internal_id)
+            if request is not None:
+                request.aborted_ns = seen["t"]
+                row = (request.core, "abort_seen", request.number, seen["t"], None, None)
+                self.writer.append("request_events", row)
+
+    def _delivered(self, source: Source, seen: records.Deliver) -> None:
+        stamp_ns = int(seen.engine_s * 1e9)
+        for core in self.cores.values():
+            row = core.step_at(stamp_ns)
+            if row is None:
+                continue
+            row["delivered_ns"] = max(row.get("delivered_ns") or 0, seen.end_ns)
+            for column, ended in (("first_delivered_ns", core.firsts), ("last_delivered_ns", core.lasts)):
+                for request in ended.get(row["step"], ()):
+                    if request.frontend in ("", source.name):
+                        request.first(column, seen.end_ns)
+
+    def _work(self, source: Source, seen: records.Work) -> None:
+        rank = source.described.get("dp_rank")
+        for core in self.cores.values():
+            row = core.by_step.get(seen.step)
+            if row is None or (len(self.cores) > 1 and row["dp_rank"] != rank):
+                continue
+            worked = max(seen.execute_end_ns, seen.sample_end_ns) - seen.execute_start_ns
+            row["worker_ns"] = max(row.get("worker_ns") or 0, worked)
+            row["time_basis"] = "worker_wall"
+            if seen.graph_mode != records.UNSEEN:
+                row["graph_mode"] = records.GRAPH_MODES[seen.graph_mode]
+            if seen.padded_tokens != records.UNSEEN:
+                row["padded_tokens"] = seen.padded_tokens
+
+    def _host(self, source: Source, seen: records.Host) -> None:
+        known = {
+            **source.provenance(), "time_ns": seen.time_ns, "interval_ns": seen.interval_ns,
+            "cpu_user_ns": seen.cpu_user_ns, "cpu_system_ns": seen.cpu_system_ns, "rss_bytes": seen.rss_bytes,
+            "threads_count": seen.threads, "voluntary_switches_count": seen.voluntary_switches,
+            "involuntary_switches_count": seen.involuntary_switches, "gc_count": seen.gc_count,
+            "gc_pause_ns": seen.gc_pause_ns, "gc_pause_max_ns": seen.gc_pause_max_ns, "probe_ns": seen.probe_ns,
+            "probe_errors_count": seen.probe_errors, "ring_dropped_count": seen.ring_dropped,
+        }  # fmt: skip
+        self.writer.append("host", tuple(known.get(name) for name in HOST.names()))
