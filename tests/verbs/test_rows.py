@@ -83,7 +83,7 @@ def test_rows_that_nobody_could_see_are_blind_with_the_reason(tmp_path: Path) ->
         "facts": table("""process        fact           state  reason                collect
                           engine_core-1  request.ids    blind  the frontend is Rust  use the Python one"""),
     })  # fmt: skip
-    with pytest.raises(CannotAnswer, match="the frontend is Rust. use the Python one"):
+    with pytest.raises(CannotAnswer, match=r"the frontend is Rust\. use the Python one"):
         rows(folder, REQUESTS, Query())
 
 

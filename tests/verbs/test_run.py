@@ -93,7 +93,7 @@ def test_output_input_and_exit_code_are_the_engines(environ: dict[str, str], shm
 
 
 def test_the_engine_finds_a_private_probe_folder_with_the_sites_key(environ: dict[str, str], tmp_path: Path) -> None:
-    code = "import os; d = os.environ['PELLUCID_DIR']; print(oct(os.stat(d).st_mode), open(d + '/key', 'rb').read().hex())"
+    code = "import os; d = os.environ['PELLUCID_DIR']; print(oct(os.stat(d).st_mode), open(d + '/key', 'rb').read().hex())"  # noqa: E501
     _, out, _ = outcome(launch(environ, *python(code)))
     assert out.split() == ["0o40700", (tmp_path / "home" / "key").read_bytes().hex()]
 

@@ -36,7 +36,8 @@ def test_an_open_run_counts_its_tails_and_is_being_recorded(tmp_path: Path) -> N
     append_rows(writer, {**STEPS, **SOURCES})
     writer.flush()
     row = summary(tmp_path / "r1")
-    assert (row["state"], row["steps_count"], row["duration_ns"], row["model"]) == ("recording", 2, 60_000_000_000, "tiny")
+    assert (row["state"], row["steps_count"], row["model"]) == ("recording", 2, "tiny")
+    assert row["duration_ns"] == 60_000_000_000
     writer.close()
     assert summary(tmp_path / "r1")["state"] == "complete"
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 from typing import Protocol
 
 from pellucid import __version__
@@ -54,6 +56,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
+    interrupted = _note_interrupts()
     try:
         code: int = args.act(args)
         sys.stdout.flush()
@@ -67,3 +70,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
+    except RuntimeError:
+        if interrupted:  # the database answers a Ctrl-C with an error of its own
+            return 130
+        raise
+
+
+def _note_interrupts() -> list[int]:
+    """Ctrl-C as ever, and the list gets an entry."""
+    seen: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        seen.append(number)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    return seen

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from textwrap import shorten as _shorten
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -24,6 +25,7 @@ from pellucid.core.units import duration, percent
 from pellucid.surface.cli.render.page import grid, number, value
 
 BLIND_SHOWN = 4
+REASON_WIDTH, COLLECT_WIDTH = 90, 60      # with its id, two lines a fact
 _SCOPES = {"end_to_end": "end to end", "local": "of that part"}
 
 
@@ -94,6 +96,10 @@ def _body(finding: Mapping[str, Any], said: bool) -> Group:
     return Group(table) if said else Group(Text(f"{finding['says']}."), table)
 
 
+def shorten(text: str, width: int) -> str:
+    return _shorten(text, width, placeholder=" …")
+
+
 def _move(move: Mapping[str, Any]) -> Text:
     now = f"now {move['current_text']}" if move["current"] is not None else "present value not seen"
     setting = move["setting"] or f"{move['direction']} {move['knob']} to {number(move['target'])} {move['unit']}"
@@ -110,10 +116,11 @@ def _rest(answer: Mapping[str, Any]) -> Table:
         table.add_row("broken", Text(f"{row['id']}: {row['says']} (a fault of ours, please report it)", style="red"))
     blind = answer["blind"]
     for fact in blind[:BLIND_SHOWN]:
-        collect = f" → {fact['collect']}" if fact["collect"] else ""
-        table.add_row("blind", Text.assemble(f"{fact['id']}: {fact['reason']}", (collect, "cyan")))
+        collect = f" → {shorten(fact['collect'], COLLECT_WIDTH)}" if fact["collect"] else ""
+        reason = f"{fact['id']}: {shorten(fact['reason'], REASON_WIDTH)}"
+        table.add_row("blind", Text.assemble(reason, (collect, "cyan")))
     if len(blind) > BLIND_SHOWN:
-        table.add_row("", f"and {len(blind) - BLIND_SHOWN} more: pellucid doctor")
+        table.add_row("", f"also {', '.join(f['id'] for f in blind[BLIND_SHOWN:])}; whole reasons: pellucid why --json")
     for note in answer.get("notes") or []:
         table.add_row("note", Text(note, style="yellow"))
     return table

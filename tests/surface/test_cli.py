@@ -1,0 +1,189 @@
+"""The command line as a user meets it: in a process of its own, over runs built from literal rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pellucid.core.run import RunInfo, write_info
+from pellucid.core.table import rows as table
+from pellucid.testing.build import build_run
+
+HEAVY = ("duckdb", "pyarrow", "rich", "msgspec", "numpy")
+TABLES = {
+    "sources": table("""process        role         engine  engine_version  start_ns
+                        engine_core-1  engine_core  vllm    0.32.0          1000000000"""),
+    "steps": table("""process        step  start_ns    end_ns      execute_ns  running_count
+                      engine_core-1  1     2000000000  2020000000  18000000    3
+                      engine_core-1  2     2020000000  2060000000  -           4"""),
+    "requests": table("""process        request  request_id  arrival_ns  first_delivered_ns  last_delivered_ns
+                         engine_core-1  1        cmpl-a      2000000000  2081000000          2200000000
+                         engine_core-1  2        cmpl-b      2010000000  -                   -"""),
+    "facts": table("""process        fact         state  reason            collect
+                      engine_core-1  device.time  blind  no device clock   run on a GPU"""),
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    build_run(tmp_path / "runs" / "r1", TABLES)
+    return tmp_path
+
+
+def pellucid(home: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pellucid.surface.cli", *args]
+    return subprocess.run(command, env=environ(home), capture_output=True, text=True, timeout=60, check=False)
+
+
+def environ(home: Path) -> dict[str, str]:
+    return {**os.environ, "PELLUCID_HOME": str(home), "COLUMNS": "100"}
+
+
+def test_help_loads_no_database_and_no_terminal_library(tmp_path: Path) -> None:
+    code = f"""if True:
+        import sys
+        from pellucid.surface.cli import main
+        try:
+            main(["--help"])
+        except SystemExit:
+            pass
+        print([m for m in {HEAVY!r} if m in sys.modules])
+    """
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environ(tmp_path), capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "usage: pellucid" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["why", "run", "record", "top", "requests", "steps", "runs", "doctor"])
+def test_every_command_has_help(tmp_path: Path, command: str) -> None:
+    done = pellucid(tmp_path, command, "--help")
+    assert (done.returncode, f"usage: pellucid {command}" in done.stdout) == (0, True)
+
+
+def test_json_is_rows_and_units(home: Path) -> None:
+    done = pellucid(home, "requests", "--json", "--sort", "ttft_ns", "--columns", "request_id,ttft_ns")
+    assert json.loads(done.stdout) == {
+        "rows": [{"request_id": "cmpl-a", "ttft_ns": 81_000_000}, {"request_id": "cmpl-b", "ttft_ns": None}],
+        "units": {"ttft_ns": "ns"},
+    }
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_csv_leaves_the_missing_empty(home: Path) -> None:
+    done = pellucid(home, "steps", "--csv", "--columns", "step,execute_ns")
+    assert done.stdout == "step,execute_ns\n1,18000000\n2,\n"
+
+
+def test_a_table_has_units_in_its_cells_and_a_dash_for_the_missing(home: Path) -> None:
+    lines = pellucid(home, "steps", "--columns", "step,start_ns,execute_ns").stdout.splitlines()
+    assert [line.split() for line in lines[-2:]] == [["1", "+1.000s", "18", "ms"], ["2", "+1.020s", "–"]]
+
+
+def test_a_list_that_was_cut_says_so_on_stderr(home: Path) -> None:
+    done = pellucid(home, "steps", "--csv", "--limit", "1")
+    assert (len(done.stdout.splitlines()), done.stderr) == (2, "pellucid: 1 of 2 steps; --limit 0 shows all\n")
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (("steps", "--sort", "exec_ns"), 2, "no column 'exec_ns'; nearest: execute_ns"),
+        (("steps", "--where", "step > 1; DROP"), 2, "--where"),
+        (("steps", "--desc"), 2, "--desc needs --sort"),
+        (("steps", "--since", "soon"), 2, "is not a span of time"),
+        (("steps", "--limit", "-1"), 2, "is not a number of rows"),
+        (("why", "--run", "nope"), 2, "no run has that id"),
+        (("why", "--request", "a", "--since", "5m"), 2, "give one of them"),
+        (("record", "/nowhere"), 2, "no folder at /nowhere"),
+        (("run", "--"), 2, "needs the engine's command"),
+        (("doctor", "--plan", "--engine-python", "/nowhere/python"), 3, "cannot run /nowhere/python"),
+        (("frobnicate",), 2, "invalid choice"),
+    ],
+)
+def test_a_wrong_question_is_answered_in_words_without_a_trace(
+    home: Path, args: tuple[str, ...], code: int, says: str
+) -> None:
+    done = pellucid(home, *args)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert says in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["why", "top", "requests", "steps"])
+def test_without_any_recording_it_cannot_answer(tmp_path: Path, command: str) -> None:
+    done = pellucid(tmp_path, command)
+    assert done.returncode == 3
+    assert "no recording in" in done.stderr
+
+
+def test_an_empty_run_is_answered_without_invented_numbers(tmp_path: Path) -> None:
+    build_run(tmp_path / "runs" / "r1", {})
+    why = pellucid(tmp_path, "why")
+    assert why.returncode == 0 and why.stdout.startswith("Nothing to judge")
+    assert "no step yet" in pellucid(tmp_path, "top", "--once").stdout
+    assert pellucid(tmp_path, "steps").returncode == 3
+
+
+def test_why_fits_a_screen_and_names_what_is_blind(home: Path) -> None:
+    text = pellucid(home, "why").stdout
+    assert len(text.splitlines()) <= 40 and max(map(len, text.splitlines())) <= 100
+    assert "device.time" in text
+
+
+def test_why_as_json_has_the_keys_others_rely_on(home: Path) -> None:
+    answer = json.loads(pellucid(home, "why", "--json").stdout)
+    assert {"verdict", "findings", "clear", "blind"} <= set(answer)
+    assert {"id": "device.time", "reason": "no device clock", "collect": "run on a GPU"} in answer["blind"]
+
+
+def test_runs_lists_them_and_says_when_there_is_none(home: Path, tmp_path: Path) -> None:
+    write_info(build_run(home / "runs" / "r0", {}), RunInfo("r0", 1, [], ""))
+    rows = json.loads(pellucid(home, "runs", "--json").stdout)["rows"]
+    assert [(r["run_id"], r["state"], r["steps_count"]) for r in rows] == [("r1", "complete", 2), ("r0", "empty", 0)]
+    assert "no recording in" in pellucid(tmp_path / "other", "runs").stderr
+
+
+def test_top_once_is_one_look(home: Path) -> None:
+    done = pellucid(home, "top", "--once")
+    assert done.returncode == 0
+    assert "cmpl-a" in done.stdout and "vllm 0.32.0" in done.stdout
+    look = json.loads(pellucid(home, "top", "--json").stdout)
+    assert look["load"]["steps_per_s"] == pytest.approx(2 / 0.200)  # from the first step to the last delivery
+
+
+def test_the_doctor_shows_what_is_blind_and_how_to_see_it(home: Path) -> None:
+    answer = json.loads(pellucid(home, "doctor", "--json").stdout)
+    blind = {"id": "device.time", "role": "", "reason": "no device clock", "collect": "run on a GPU"}
+    assert answer["blind"] == [blind]
+    assert answer["cost"]["steps"] is None
+    assert "not measured" in pellucid(home, "doctor").stdout
+
+
+def test_the_doctor_without_any_engine_says_so(tmp_path: Path) -> None:
+    done = pellucid(tmp_path, "doctor")
+    assert done.returncode == 0
+    assert "no recording and no probe folder to look at" in done.stdout
+
+
+def test_a_reader_that_leaves_early_is_no_error(home: Path) -> None:
+    command = f"{sys.executable} -m pellucid.surface.cli steps --json | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], env=environ(home), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_ctrl_c_ends_top_with_130_and_no_trace(home: Path) -> None:
+    top = subprocess.Popen(
+        [sys.executable, "-m", "pellucid.surface.cli", "top", "--interval", "100ms"],
+        env=environ(home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    time.sleep(3)
+    top.send_signal(signal.SIGINT)
+    _, err = top.communicate(timeout=30)
+    assert (top.returncode, err) == (130, "")
