@@ -118,10 +118,10 @@ class Core:
                 plan.append((r, n))
                 budget -= n
         self.waiting.extendleft(victims)
-        budget = self._admit(plan, budget, bool(victims), start_ms)
-        self._record(plan, start_ms, gap_ms, budget, victims, lost)
+        self._admit(plan, budget, bool(victims), start_ms)
+        self._record(plan, start_ms, gap_ms, victims, lost)
 
-    def _admit(self, plan: list[tuple[Live, int]], budget: int, blocked: bool, start_ms: float) -> int:
+    def _admit(self, plan: list[tuple[Live, int]], budget: int, blocked: bool, start_ms: float) -> None:
         self.reason = "kv" if blocked else ""
         while self.waiting and not self.reason:
             r = self.waiting[0]
@@ -140,7 +140,6 @@ class Core:
                 self._event(r, "rescheduled" if r.preempted else "scheduled", 0, start_ms)
                 plan.append((r, n))
                 budget -= n
-        return budget
 
     def _chunk(self, r: Live, budget: int) -> int:
         n = r.known() - r.computed
@@ -153,7 +152,7 @@ class Core:
         return -(-(r.computed + n) // BLOCK) - r.held() <= self._free() - grown
 
     def _record(
-        self, plan: list[tuple[Live, int]], start_ms: float, gap_ms: float, left: int, victims: list[Live], lost: int
+        self, plan: list[tuple[Live, int]], start_ms: float, gap_ms: float, victims: list[Live], lost: int
     ) -> None:
         s, tokens = self.shape, sum(n for _, n in plan)
         worker_ms = s.fixed_ms + s.per_token_ms * tokens

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 
 import duckdb
 import pyarrow as pa
@@ -16,9 +17,13 @@ import pyarrow as pa
 from pellucid.diagnose.rule import Need, Row, Rule
 from pellucid.diagnose.span import Span
 from pellucid.store.read import RunReader
+from pellucid.store.schema import TABLES
 
 # When a row of a table happened: what places it in a window.
 MOMENT = {"steps": "start_ns", "requests": "coalesce(queued_ns, arrival_ns, finish_ns)"}
+
+
+_HOMES = count()       # a name for each database: one run may be judged more than once
 
 
 @dataclass(slots=True)
@@ -55,31 +60,38 @@ class Evidence:
 
 
 def gather(run: RunReader, rules: Iterable[Rule], span: Span) -> Evidence:
-    tables = {}
-    for table, columns in needed(rules).items():
+    """Copies what the rules need. Counts are stored in 32 bits: a step's fit, and half the bytes are half the time."""
+    home = f"evidence_{next(_HOMES)}"
+    run.db.execute(f"ATTACH ':memory:' AS {home}")
+    wanted = needed(rules)
+    for table, columns in wanted.items():
         moment = MOMENT[table]
         ends = [w.end_ns for w in span.windows[:-1]]
         window = " ".join(f"WHEN {moment} < {end} THEN {n}" for n, end in enumerate(ends))
         window = f"CASE {window} ELSE {len(ends)} END" if ends else "0"
-        tables[table] = _read(
-            run,
-            f"SELECT {', '.join(columns)}, {window} AS _window FROM {table} "
-            f"WHERE {moment} >= {span.start_ns} AND {moment} < {span.end_ns}",
-        )
-    return expose(tables)
+        copied = ", ".join(f"{c}::INTEGER AS {c}" if c in _small(table) else c for c in columns)
+        _copy(run, f"{home}._all_{table}", f"SELECT {copied}, {window} AS _window FROM {table} "
+              f"WHERE {moment} >= {span.start_ns} AND {moment} < {span.end_ns}")  # fmt: skip
+    db = run.db.cursor()
+    db.execute(f"USE {home}")
+    return Evidence(db, {table: _counts(db, table, columns) for table, columns in wanted.items()})
 
 
-def _read(run: RunReader, sql: str) -> pa.Table:
-    """Arrow rows; a damaged segment is left out (and reported by the reader) as it is for any other query."""
+def _small(table: str) -> set[str]:
+    return {c.name for c in TABLES[table].columns if c.name.endswith(("_count", "_tokens"))}
+
+
+def _copy(run: RunReader, target: str, sql: str) -> None:
+    """A damaged segment is left out (and reported by the reader) as it is for any other query."""
     try:
-        return run.db.sql(sql).to_arrow_table()
+        run.db.execute(f"CREATE TABLE {target} AS {sql}")
     except (duckdb.IOException, duckdb.InvalidInputException):
-        run.rows(f"SELECT bit_xor(hash(t)) FROM ({sql}) t")  # reads every value, so that the reader finds the fault
-        return run.db.sql(sql).to_arrow_table()
+        run.rows(f"SELECT bit_xor(hash(t)) AS all_values FROM ({sql}) t")  # so that the reader meets the fault
+        run.db.execute(f"CREATE TABLE {target} AS {sql}")
 
 
 def expose(tables: dict[str, pa.Table]) -> Evidence:
-    """Arrow tables with a `_window` column → evidence."""
+    """Arrow tables with a `_window` column → evidence, without a run: for cases."""
     db = duckdb.connect(":memory:", config={"threads": 2})
     seen: dict[str, dict[int | None, dict[str, int]]] = {}
     for table, rows in tables.items():
