@@ -187,3 +187,9 @@ def test_ctrl_c_ends_top_with_130_and_no_trace(home: Path) -> None:
     top.send_signal(signal.SIGINT)
     _, err = top.communicate(timeout=30)
     assert (top.returncode, err) == (130, "")
+
+
+def test_the_reference_page_is_what_the_parsers_say() -> None:
+    tool = Path(__file__).parents[2] / "tools" / "gen_cli_docs.py"
+    done = subprocess.run([sys.executable, str(tool), "--check"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
