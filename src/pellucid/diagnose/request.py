@@ -32,7 +32,8 @@ OTHERS = """
                  FROM step_runs
                  WHERE process = $p AND request <> $r AND phase <> 'decode'
                    AND first_step <= $b AND last_step >= $a),
-         names AS (SELECT request, any_value(request_id) AS request_id FROM requests WHERE process = $p GROUP BY request)
+         names AS (SELECT request, any_value(request_id) AS request_id FROM requests
+                   WHERE process = $p GROUP BY request)
     SELECT unnest(generate_series(first_step, last_step)) AS step, step_tokens AS tokens,
            coalesce(request_id, 'request ' || cut.request) AS request_id
     FROM cut LEFT JOIN names USING (request)

@@ -47,8 +47,8 @@ def judge(row: Row) -> Verdict:
 
 
 def _chunk(tokens: float) -> float:
-    """The power of two at or below."""
-    return float(2 ** math.floor(math.log2(max(tokens, SMALLEST.value))))
+    """The power of two at or below, a block at least."""
+    return max(SMALLEST.value, float(2 ** math.floor(math.log2(max(tokens, 1.0)))))
 
 
 HEAD = """repeat  start_ns  end_ns  host_gap_ns  prefill_tokens  recomputed_tokens  decode_requests_count  token_budget_tokens  sequence_cap_count
@@ -67,10 +67,9 @@ RULE = Rule(
                           "token_budget_tokens", "sequence_cap_count"),
                 "run the engine with the probe: its engine core writes the steps", optional=("host_gap_ns",)),),
     evidence=f"""
-        WITH s AS (SELECT *, end_ns - start_ns + coalesce(host_gap_ns, 0) AS gap_ns FROM steps
-                   WHERE decode_requests_count > 0),
+        WITH s AS (SELECT *, end_ns - start_ns + coalesce(host_gap_ns, 0) AS gap_ns FROM steps),
              d AS (SELECT median(end_ns - start_ns + coalesce(host_gap_ns, 0)) AS decode_ns FROM span_steps
-                   WHERE decode_requests_count > 0 AND prefill_tokens + recomputed_tokens = 0),
+                   WHERE prefill_tokens + recomputed_tokens = 0),
              t AS (SELECT s.* FROM s, d WHERE prefill_tokens > 0 AND recomputed_tokens = 0
                    AND gap_ns >= greatest({TIMES.value} * decode_ns, decode_ns + {EXTRA.value}))
         SELECT (SELECT sum(decode_requests_count) FROM s)                   AS decode_gaps_count,
@@ -78,7 +77,7 @@ RULE = Rule(
                coalesce(sum(decode_requests_count), 0)                      AS stalled_gaps_count,
                sum(gap_ns * decode_requests_count) / sum(decode_requests_count) AS stalled_mean_ns,
                max(gap_ns)                                                  AS stalled_max_ns,
-               avg(prefill_tokens)                                          AS stalled_prefill_mean_tokens,
+               sum(prefill_tokens * decode_requests_count) / sum(decode_requests_count) AS stalled_prefill_mean_tokens,
                (SELECT max(token_budget_tokens) FROM s)                     AS token_budget_tokens,
                (SELECT max(sequence_cap_count) FROM s)                      AS sequence_cap_count
         FROM t

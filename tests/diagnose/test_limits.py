@@ -1,0 +1,197 @@
+"""Each limit, exactly on it: the side that a finding falls on is decided here, one row a test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pellucid.diagnose.cases import case_evidence
+from pellucid.diagnose.registry import all_rules
+from pellucid.diagnose.rule import Case, Row, Rule, Verdict
+
+RULES = {r.id: r for r in all_rules()}
+
+# A row on which the rule finds something; tests change one thing in it.
+FOUND: dict[str, dict[str, Any]] = {
+    "queue.sequence_cap_binding": {
+        "busy_ns": 1000, "capped_ns": 500, "sequence_cap_count": 10, "waiting_p95_count": 5,
+        "kv_used_p95_ratio": 0.3, "token_budget_tokens": 512, "request_queue_ns": 50, "request_ttft_ns": 100,
+    },
+    "queue.token_budget_binding": {
+        "busy_ns": 1000, "full_ns": 500, "full_steps_count": 5, "waiting_max_count": 1, "token_budget_tokens": 64,
+        "fixed_ns": 6400.0, "per_token_ns": 100.0,
+    },
+    "batch.prefill_stalling_decode": {
+        "decode_gaps_count": 1000, "decode_only_p50_ns": 20e6, "stalled_gaps_count": 100, "stalled_mean_ns": 160e6,
+        "stalled_max_ns": 200e6, "stalled_prefill_mean_tokens": 1400, "token_budget_tokens": 2048,
+        "sequence_cap_count": 16,
+    },
+    "kv.preemption_storm": {
+        "preempted_count": 5, "recomputed_tokens": 200, "scheduled_tokens": 1000, "kv_used_p95_ratio": 1.0,
+        "kv_total_blocks_count": 100, "request_blocks_p95_count": 20, "running_max_count": 8, "demand_p95_count": 8,
+        "waiting_kv_max_count": 3,
+    },
+    "host.engine_core_busy": {
+        "steps_count": 10, "span_ns": 60e6, "steps_ns": 50e6, "schedule_ns": 15e6, "update_ns": 10e6,
+        "host_gap_ns": 5e6, "handover_ns": 5e6, "worker_ns": 20e6,
+    },
+}  # fmt: skip
+
+ON_THE_LIMIT: list[tuple[str, dict[str, Any], str]] = [
+    ("queue.sequence_cap_binding", {"capped_ns": 200}, "found"),
+    ("queue.sequence_cap_binding", {"capped_ns": 199}, "clear"),
+    ("queue.sequence_cap_binding", {"request_queue_ns": 10}, "found"),
+    ("queue.sequence_cap_binding", {"request_queue_ns": 9}, "clear"),
+    ("queue.sequence_cap_binding", {"kv_used_p95_ratio": 0.9}, "clear"),
+    ("queue.sequence_cap_binding", {"kv_used_p95_ratio": 0.8}, "found"),
+    ("queue.sequence_cap_binding", {"kv_used_p95_ratio": 0.0}, "found"),
+    ("queue.token_budget_binding", {"full_ns": 200}, "found"),
+    ("queue.token_budget_binding", {"full_ns": 199}, "clear"),
+    ("queue.token_budget_binding", {"fixed_ns": 4000.0, "per_token_ns": 60.0, "token_budget_tokens": 100}, "found"),
+    ("queue.token_budget_binding", {"fixed_ns": 3999.0, "per_token_ns": 60.0, "token_budget_tokens": 100}, "clear"),
+    ("queue.token_budget_binding", {"per_token_ns": None}, "not_applicable"),
+    ("queue.token_budget_binding", {"fixed_ns": None}, "not_applicable"),
+    ("queue.token_budget_binding", {"per_token_ns": -1.0}, "found"),
+    ("batch.prefill_stalling_decode", {"stalled_gaps_count": 20}, "found"),
+    ("batch.prefill_stalling_decode", {"stalled_gaps_count": 19}, "clear"),
+    ("batch.prefill_stalling_decode", {"decode_only_p50_ns": None}, "not_applicable"),
+    ("kv.preemption_storm", {"recomputed_tokens": 50}, "found"),
+    ("kv.preemption_storm", {"recomputed_tokens": 49}, "clear"),
+    ("host.engine_core_busy", {"schedule_ns": 2e6, "steps_ns": 50e6}, "found"),
+    ("host.engine_core_busy", {"schedule_ns": 1.9e6, "steps_ns": 50e6}, "clear"),
+    ("host.engine_core_busy", {"steps_count": 35}, "found"),
+    ("host.engine_core_busy", {"steps_count": 36}, "clear"),
+    ("host.engine_core_busy", {"span_ns": 45.4e6}, "not_applicable"),
+    ("host.engine_core_busy", {"span_ns": 50e6, "steps_ns": 50e6 * 1.1, "schedule_ns": 20e6}, "found"),
+]
+
+
+@pytest.mark.parametrize(("rule", "change", "kind"), ON_THE_LIMIT, ids=lambda v: str(v)[:60])
+def test_the_side_of_the_limit(rule: str, change: dict[str, Any], kind: str) -> None:
+    assert judged(rule, **change).kind == kind
+
+
+def judged(rule: str, **change: Any) -> Verdict:
+    return RULES[rule].judge(Row(FOUND[rule] | change))
+
+
+@pytest.mark.parametrize("rule", sorted(FOUND))
+def test_the_row_has_the_columns_of_the_evidence(rule: str) -> None:
+    case = next(c for c in RULES[rule].cases if c.kind == "found")
+    assert set(case_evidence(RULES[rule], case).row(RULES[rule], None)) == set(FOUND[rule])
+
+
+def test_the_new_cap_is_what_waited_and_no_more() -> None:
+    assert judged("queue.sequence_cap_binding").targets == {"max_running_requests": 15}
+
+
+def test_the_new_cap_keeps_a_tenth_of_the_kv_cache_free() -> None:
+    assert judged("queue.sequence_cap_binding", kv_used_p95_ratio=0.75).targets == {"max_running_requests": 12}
+
+
+def test_the_new_cap_stays_within_the_token_budget() -> None:
+    assert judged("queue.sequence_cap_binding", token_budget_tokens=13).targets == {"max_running_requests": 13}
+
+
+def test_half_of_those_who_wait_get_half_of_the_gain() -> None:
+    gain = judged("queue.sequence_cap_binding", token_budget_tokens=11).gain
+    assert gain is not None
+    assert (gain.low_ratio, gain.high_ratio) == (0.05, 0.1)
+
+
+def test_without_requests_the_gain_is_in_queue_time() -> None:
+    gain = judged("queue.sequence_cap_binding", request_queue_ns=None, request_ttft_ns=None).gain
+    assert gain is not None
+    assert (gain.metric, gain.high_ratio) == ("queue_mean_ns", 1.0)
+
+
+def test_the_new_budget_makes_the_fixed_part_a_quarter() -> None:
+    """6400 ns fixed, 100 ns a token: a quarter at 192 tokens, and the next power of two is 256."""
+    assert judged("queue.token_budget_binding").targets == {"step_token_budget": 256}
+
+
+def test_the_new_budget_is_the_power_of_two_that_reaches_a_quarter() -> None:
+    """3 times 8000 ns at 93.75 ns a token are 256 tokens exactly; a little more takes the next power."""
+    assert judged("queue.token_budget_binding", fixed_ns=8000.0, per_token_ns=93.75).targets == {"step_token_budget": 256}
+    assert judged("queue.token_budget_binding", fixed_ns=8100.0, per_token_ns=93.75).targets == {"step_token_budget": 512}
+
+
+def test_the_new_budget_is_at_least_twice_the_old_one() -> None:
+    change = {"fixed_ns": 4000.0, "per_token_ns": 60.0, "token_budget_tokens": 100}
+    assert judged("queue.token_budget_binding", **change).targets == {"step_token_budget": 256}
+
+
+def test_the_new_budget_is_at_most_sixteen_times_the_old_one() -> None:
+    assert judged("queue.token_budget_binding", per_token_ns=0.0).targets == {"step_token_budget": 1024}
+    change = {"per_token_ns": 0.0, "token_budget_tokens": 80}
+    assert judged("queue.token_budget_binding", **change).targets == {"step_token_budget": 2048}
+
+
+def test_the_chunk_makes_a_mixed_step_three_times_a_decode() -> None:
+    """1400 tokens cost 140 ms more; 40 ms more allows 400, and the power of two below is 256."""
+    assert judged("batch.prefill_stalling_decode").targets == {"step_token_budget": 256, "long_prefill_threshold": 256}
+
+
+def test_the_chunk_is_never_under_the_sequence_cap() -> None:
+    assert judged("batch.prefill_stalling_decode", sequence_cap_count=300).targets["step_token_budget"] == 300
+
+
+def test_a_budget_that_is_small_already_is_not_lowered() -> None:
+    assert set(judged("batch.prefill_stalling_decode", token_budget_tokens=256).targets) == {"long_prefill_threshold"}
+
+
+def test_the_chunk_is_at_least_a_block() -> None:
+    assert judged("batch.prefill_stalling_decode", stalled_prefill_mean_tokens=20, sequence_cap_count=1).targets == {
+        "step_token_budget": 16, "long_prefill_threshold": 16}  # fmt: skip
+
+
+def test_the_stall_gain_runs_from_the_shortest_stall_to_the_mean_one() -> None:
+    gain = judged("batch.prefill_stalling_decode").gain
+    assert gain is not None
+    assert (gain.low_ratio, gain.high_ratio) == (0.25, 0.625)
+
+
+def test_a_storm_is_told_how_many_requests_fit_and_how_many_blocks_all_need() -> None:
+    assert judged("kv.preemption_storm").targets == {"max_running_requests": 4, "kv_cache_memory": 169}
+
+
+def test_a_storm_never_raises_the_running_requests() -> None:
+    assert judged("kv.preemption_storm", running_max_count=3).targets["max_running_requests"] == 2
+
+
+def test_two_requests_may_become_one_and_one_cannot_become_none() -> None:
+    assert judged("kv.preemption_storm", running_max_count=2).targets["max_running_requests"] == 1
+    assert "max_running_requests" not in judged("kv.preemption_storm", running_max_count=1).targets
+
+
+def test_blocks_that_suffice_are_not_raised() -> None:
+    targets = judged("kv.preemption_storm", request_blocks_p95_count=19, demand_p95_count=5).targets
+    assert "kv_cache_memory" not in targets
+
+
+def test_the_storm_gain_is_the_work_done_twice() -> None:
+    gain = judged("kv.preemption_storm").gain
+    assert gain is not None
+    assert (gain.low_ratio, gain.high_ratio) == (0.0, 0.25)
+
+
+def test_the_hosts_largest_part_is_named() -> None:
+    assert "most of it update()" in judged("host.engine_core_busy", update_ns=20e6).says
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda r: r.id)
+def test_a_null_that_was_not_foreseen_is_never_clear(rule: Rule) -> None:
+    """With every column null the judge refuses or abstains."""
+    row = Row(dict.fromkeys(FOUND[rule.id]))
+    try:
+        kind = rule.judge(row).kind
+    except ValueError:
+        return
+    assert kind == "not_applicable"
+
+
+def test_a_case_with_a_column_the_rule_does_not_need_is_refused() -> None:
+    rule = RULES["kv.preemption_storm"]
+    with pytest.raises(ValueError, match="does not need"):
+        case_evidence(rule, Case("x", "clear", {"steps": "padded_tokens\n3"}))
