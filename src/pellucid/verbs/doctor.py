@@ -82,7 +82,8 @@ def _from_run(run: RunReader) -> dict[str, Any]:
         "SELECT DISTINCT process, role, engine, engine_version, 'on' AS state, '' AS reason "
         "FROM sources ORDER BY process"
     )
-    return _seen(f"run {run.folder.name}", processes, run.rows("SELECT * FROM facts ORDER BY fact, process"))
+    latest = {(f["process"], f["fact"]): f for f in run.rows("SELECT * FROM facts")}  # rows come as they were written
+    return _seen(f"run {run.folder.name}", processes, list(latest.values()))
 
 
 def _seen(label: str, processes: list[dict[str, Any]], facts: list[dict[str, Any]]) -> dict[str, Any]:
