@@ -5,15 +5,16 @@
     replies[0].sent_ns, replies[0].first_token_ns, replies[0].output_tokens
 
 Open loop: an ask goes out at `at_s`, whatever the engine does; `after` makes it follow another one instead (a user
-who waits for the answer). Client times are CLOCK_MONOTONIC ns, so on the engine's host they compare with a
-recording's. While streams run only bytes and times are kept; they are parsed afterwards, so the client stays cheap,
-and `lag_ns` says how late it was all the same.
+who waits for the answer), so that the load follows the engine's speed. Client times are CLOCK_MONOTONIC ns, so on
+the engine's host they compare with a recording's. While streams run only bytes and times are kept; they are parsed
+afterwards, so the client stays cheap, and `lag_ns` says how late it was all the same.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -81,24 +82,30 @@ class _Wire:
     error: str = ""
 
 
-def send(url: str, model: str, asks: Sequence[Ask]) -> list[Reply]:
-    return asyncio.run(send_async(url, model, asks))
+def send(url: str, model: str, asks: Sequence[Ask], until_s: float = math.inf) -> list[Reply]:
+    return asyncio.run(send_async(url, model, asks, until_s))
 
 
-async def send_async(url: str, model: str, asks: Sequence[Ask]) -> list[Reply]:
-    """Sends every ask at its time; returns when all have ended, in the order of `asks`."""
+async def send_async(url: str, model: str, asks: Sequence[Ask], until_s: float = math.inf) -> list[Reply]:
+    """Sends every ask at its time; returns when all have ended, in the order of `asks`.
+
+    What would be due after `until_s` is not sent, and not in the result; what runs then may finish.
+    """
     ended = [asyncio.Event() for _ in asks]
     began_ns = time.monotonic_ns()
     # A connection each: an idle kept one may be closed by the server in the moment it is used again.
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     async with httpx.AsyncClient(base_url=url, limits=limits, timeout=None, trust_env=False) as client:
 
-        async def one(index: int, ask: Ask) -> Reply:
+        async def one(index: int, ask: Ask) -> Reply | None:
             start_ns = began_ns
             if ask.after is not None:
                 await ended[ask.after].wait()
                 start_ns = time.monotonic_ns()
             due_ns = start_ns + int(ask.at_s * 1e9)
+            if due_ns - began_ns > until_s * 1e9:
+                ended[index].set()
+                return None
             await asyncio.sleep(max(0.0, (due_ns - time.monotonic_ns()) / 1e9))
             sent_ns = time.monotonic_ns()
             wire = await _exchange(client, model, ask)
@@ -106,7 +113,8 @@ async def send_async(url: str, model: str, asks: Sequence[Ask]) -> list[Reply]:
             ended[index].set()
             return _reply(ask, sent_ns - due_ns, sent_ns, end_ns, wire)
 
-        return list(await asyncio.gather(*(one(i, a) for i, a in enumerate(asks))))
+        replies = await asyncio.gather(*(one(i, a) for i, a in enumerate(asks)))
+    return [reply for reply in replies if reply is not None]
 
 
 def body(model: str, ask: Ask) -> dict[str, object]:
