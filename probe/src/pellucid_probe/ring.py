@@ -26,11 +26,10 @@ MAGIC = b"PLCDRNG1"
 HEADER_BYTES = 4096
 SEGMENT_BYTES = 256 * 1024
 RECORD = struct.Struct("<IIQII")
-BODY = struct.Struct("<QII")
 PADDING = 0xFFFFFFFF   # kind of the filler at a segment's end
 
 # Places of the header's u64 words.
-_SEGMENT, _DATA, _HEAD, _SEQUENCE, _DROPPED, _PID, _MONO, _WALL = range(1, 9)
+_SEGMENT, _DATA, _HEAD, _DROPPED, _PID, _MONO, _WALL = range(1, 8)
 
 Record = Tuple[int, bytes]  # kind, payload
 
@@ -58,39 +57,43 @@ class RingWriter:
         self._map[:8] = MAGIC
 
     def write(self, kind: int, payload: bytes) -> None:
-        """Queues one record and, unless another thread is at it, puts what is queued into the ring."""
-        self._pending.append((kind, payload))
-        if self._lock.acquire(False):
-            try:
+        """Puts one record into the ring or, while another thread is at it, into the queue that thread empties."""
+        if not self._lock.acquire(False):
+            self._pending.append((kind, payload))
+            return
+        try:
+            if self._pending:
+                self._pending.append((kind, payload))
                 while self._pending:
                     self._put(*self._pending.popleft())
-            finally:
-                self._lock.release()
+            else:
+                self._put(kind, payload)
+        finally:
+            self._lock.release()
 
     def _put(self, kind: int, payload: bytes) -> None:
-        size = (RECORD.size + len(payload) + 7) & ~7
-        if size > SEGMENT_BYTES:
-            self.dropped_count += 1
-            self._words[_DROPPED] = self.dropped_count
-            return
-        room = SEGMENT_BYTES - self._head % SEGMENT_BYTES
+        length = len(payload)
+        size = (RECORD.size + length + 7) & ~7
+        head = self._head
+        room = SEGMENT_BYTES - head % SEGMENT_BYTES
         if size > room:
+            if size > SEGMENT_BYTES:
+                self.dropped_count += 1
+                self._words[_DROPPED] = self.dropped_count
+                return
             if room >= RECORD.size:
-                self._store(PADDING, b"", room)
-            else:
-                self._head += room
-        self._store(kind, payload, size)
+                self._store(head, PADDING, b"")
+            head += room
+        self._store(head, kind, payload)
+        self._head = self._words[_HEAD] = head + size
 
-    def _store(self, kind: int, payload: bytes, size: int) -> None:
+    def _store(self, head: int, kind: int, payload: bytes) -> None:
         sequence = self._sequence
-        body = BODY.pack(sequence, kind, 0) + payload
-        at = HEADER_BYTES + self._head % self.data_bytes
-        record = struct.pack("<II", len(payload), zlib.crc32(body)) + body
-        self._map[at : at + len(record)] = record
+        at = HEADER_BYTES + head % self.data_bytes
+        end = at + RECORD.size
+        self._map[end : end + len(payload)] = payload
+        RECORD.pack_into(self._map, at, len(payload), _checksum(sequence, kind, payload), sequence, kind, 0)
         self._sequence = sequence + 1
-        self._head += size
-        self._words[_SEQUENCE] = self._sequence
-        self._words[_HEAD] = self._head
 
 
 class RingReader:
@@ -147,14 +150,14 @@ class RingReader:
         length, crc, sequence, kind, _ = RECORD.unpack_from(self._map, at)
         if length > room - RECORD.size or sequence < self._sequence:
             return None
-        body = self._map[at + 8 : at + RECORD.size + length]
-        if zlib.crc32(body) != crc:
+        payload = self._map[at + RECORD.size : at + RECORD.size + length]
+        if _checksum(sequence, kind, payload) != crc:
             return None
         self.lost_count += sequence - self._sequence
         self._sequence = sequence + 1
         self._offset += room if kind == PADDING else (RECORD.size + length + 7) & ~7
         self._retries = 0
-        return kind, body[BODY.size :]
+        return kind, payload
 
     def _catch_up(self, head: int) -> None:
         """Overtaken, or nearly: go on at the oldest segment that is still whole."""
@@ -173,6 +176,11 @@ class RingReader:
         return True
 
 
+def _checksum(sequence: int, kind: int, payload: bytes) -> int:
+    """crc32 of the payload, started from what the header says, so that a stale header does not fit a new payload."""
+    return zlib.crc32(payload, (sequence * 2654435761 + kind) & 0xFFFFFFFF)
+
+
 def _allocate(path: str, size: int) -> mmap.mmap:
     kind = filesystem_of(os.path.dirname(path))
     if kind != "tmpfs":
@@ -180,7 +188,10 @@ def _allocate(path: str, size: int) -> mmap.mmap:
     fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
     try:
         os.posix_fallocate(fd, 0, size)
-        return mmap.mmap(fd, size)
+        ring = mmap.mmap(fd, size)
+        for page in range(0, size, mmap.PAGESIZE):
+            ring[page] = 0    # mapped now, or each page costs a fault in the middle of a step
+        return ring
     except OSError as error:
         os.unlink(path)
         raise RingError(f"{path}: cannot allocate {size} bytes: {error.strerror}") from error

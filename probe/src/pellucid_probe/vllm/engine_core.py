@@ -13,7 +13,7 @@ from array import array
 from typing import Any, Dict, List, Tuple
 
 from pellucid_probe import records
-from pellucid_probe.guard import Governor, Hook, Target, argument, now_ns
+from pellucid_probe.guard import Governor, Hook, StepHook, Target, argument, now_ns
 from pellucid_probe.process import Process, keyed_hash
 from pellucid_probe.vllm.config import effective
 from pellucid_probe.vllm.kv import KvFlow
@@ -59,8 +59,8 @@ class EngineCore:
         self._cost_before = 0
         hooks = {
             INIT: Hook(INIT, after=self._made),
-            SCHEDULE: Hook(SCHEDULE, before=_clock, after=self._scheduled),
-            UPDATE: Hook(UPDATE, before=self._updating, after=self._updated),
+            SCHEDULE: StepHook(SCHEDULE, self._scheduled),
+            UPDATE: StepHook(UPDATE, self._updated, before=self._updating),
             ADD: Hook(ADD, before=self._added),
             PREPROCESS: Hook(PREPROCESS, after=_carry_external_id),
             PREEMPT: Hook(PREEMPT, before=self._preempting),
@@ -99,8 +99,9 @@ class EngineCore:
             "h": keyed_hash(self.process.key, bytes(hashes[0])) if hashes else None,
         }))  # fmt: skip
 
-    def _scheduled(self, start_ns: Any, plan: Any, args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> None:
-        end_ns = now_ns()
+    def _scheduled(
+        self, start_ns: int, end_ns: int, plan: Any, args: Tuple[Any, ...], _kwargs: Dict[str, Any]
+    ) -> None:
         tokens = plan.total_num_scheduled_tokens
         if not tokens:
             return    # one empty call follows the last finish
@@ -165,13 +166,13 @@ class EngineCore:
             self._next_number += 1
         return number
 
-    def _updating(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> int:
+    def _updating(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         plan = argument(args, kwargs, 1, "scheduler_output")
         self._in_update = getattr(plan, "pellucid_step", 0)
-        return now_ns()
 
-    def _updated(self, start_ns: Any, result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
-        end_ns = now_ns()
+    def _updated(
+        self, start_ns: int, end_ns: int, result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]
+    ) -> None:
         plan = argument(args, kwargs, 1, "scheduler_output")
         step, self._in_update = self._in_update, 0
         planned = self._plans.pop(step, None)
@@ -182,14 +183,13 @@ class EngineCore:
         outputs, drafts, accepted = self._outputs(plan, result)
         cost, self._cost_before = Hook.total_cost_ns - self._cost_before, Hook.total_cost_ns
         counts = args[0].get_request_counts()
-        self.process.ring.write(records.STEP, records.pack_step(records.Step(
-            step, plan_start, plan_end, start_ns, end_ns, kv.allocated, kv.revived, kv.freed, cost, requests, tokens,
-            running, waiting, deferred, budget, cap, kv.total, kv.free, kv.cached, outputs, drafts, accepted, preempted,
-            preempted_tokens, reason, int(counts[0] + counts[1] > 0), kv.seen, mode, frame,
-        )))  # fmt: skip
+        self.process.ring.write(records.STEP, records.pack_step_head(
+            step, plan_start, plan_end, start_ns, end_ns, kv[0], kv[1], kv[2], cost, requests, tokens,
+            running, waiting, deferred, budget, cap, kv[3], kv[4], kv[5], outputs, drafts, accepted, preempted,
+            preempted_tokens, reason, counts[0] + counts[1] > 0, kv[6], mode,
+        ) + frame)  # fmt: skip
         self.governor.note(cost, end_ns - plan_start, requests)
         self.process.shed_level = max(self.process.shed_level, self.governor.level)
-        self.kv.on = self.governor.wants_optional()
 
     def _outputs(self, plan: Any, result: Any) -> Tuple[int, int, int]:
         """Tokens kept, draft tokens, draft tokens accepted. One token per output unless there is speculation."""
@@ -227,10 +227,6 @@ class EngineCore:
             "p": request.num_preemptions,
         }))  # fmt: skip
         self._numbers.pop(request.request_id, None)
-
-
-def _clock(_args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> int:
-    return now_ns()
 
 
 def _carry_external_id(_state: State, result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:

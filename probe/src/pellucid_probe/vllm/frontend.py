@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from pellucid_probe import records
-from pellucid_probe.guard import Governor, Hook, Target, argument, now_ns
+from pellucid_probe.guard import Governor, Hook, StepHook, Target, argument, now_ns
 from pellucid_probe.process import Process
 from pellucid_probe.vllm.labels import HEADER, MAX_LENGTH, task_of
 
@@ -50,11 +50,12 @@ class Frontend:
     def __init__(self, process: Process) -> None:
         self.process = process
         self.governor = Governor()
+        self._cost_before = Hook.total_cost_ns
         hooks = {
             HTTP: Hook(HTTP, before=_arrived),
             SUBMIT: Hook(SUBMIT, before=_submitted),
             IDENTIFY: Hook(IDENTIFY, before=self._identified),
-            DELIVER: Hook(DELIVER, before=_clock, after=self._delivered),
+            DELIVER: StepHook(DELIVER, self._delivered),
             END: Hook(END, before=self._ended),
             ABORT: Hook(ABORT, before=self._aborting),
         }
@@ -73,17 +74,18 @@ class Frontend:
             "n": len(tokens) if tokens is not None else None,
         }))  # fmt: skip
 
-    def _delivered(self, start_ns: Any, _result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+    def _delivered(
+        self, start_ns: int, end_ns: int, _result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]
+    ) -> None:
         outputs = argument(args, kwargs, 1, "engine_core_outputs")
         if not outputs:
             return
-        end_ns = now_ns()
         if self.governor.wants_optional():
             stamp = argument(args, kwargs, 2, "engine_core_timestamp") or 0.0
-            record = records.Deliver(start_ns, end_ns, stamp, len(outputs))
-            self.process.ring.write(records.DELIVER, records.pack_deliver(record))
-        self.governor.note(now_ns() - end_ns, end_ns - start_ns, len(outputs))
-        self.process.shed_level = max(self.process.shed_level, self.governor.level)
+            self.process.ring.write(records.DELIVER, records.pack_deliver((start_ns, end_ns, stamp, len(outputs))))
+        cost, self._cost_before = Hook.total_cost_ns - self._cost_before, Hook.total_cost_ns
+        self.governor.note(cost, end_ns - start_ns, len(outputs))
+        self.process.shed_level = self.governor.level
 
     def _ended(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         state, reason = argument(args, kwargs, 1, "req_state"), argument(args, kwargs, 2, "finish_reason")
@@ -102,10 +104,6 @@ class Frontend:
         live = [name for name in names if name in known]
         if live:
             self.process.ring.write(records.ABORT, records.pack_json({"i": live, "t": now_ns()}))
-
-
-def _clock(_args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> int:
-    return now_ns()
 
 
 def _arrived(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:

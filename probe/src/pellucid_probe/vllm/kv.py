@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, Tuple
 
-from pellucid_probe.guard import Hook, Target
+from pellucid_probe.guard import Hook, TallyHook, Target
 
 _POOL = "vllm.v1.core.block_pool"
 NEW = Target(_POOL, "BlockPool.get_new_blocks", ("self", "num_blocks"))
@@ -18,27 +18,19 @@ TOUCH = Target(_POOL, "BlockPool.touch", ("self", "blocks"))
 FREE = Target(_POOL, "BlockPool.free_blocks", ("self", "ordered_blocks"))
 
 
-class KvState(NamedTuple):
-    allocated: int
-    revived: int
-    freed: int
-    total: int
-    free: int
-    cached: int
-    seen: int
+# allocated, revived, freed, total, free, cached, seen
+KvState = Tuple[int, int, int, int, int, int, int]
 
 
 class KvFlow:
     TARGETS = (NEW, TOUCH, FREE)
 
     def __init__(self) -> None:
-        self.on = True      # the count of cached blocks is optional
         self.allocated = self.revived = self.freed = 0
-        self._cached = 0
 
     def hooks(self) -> List[Hook]:
         return [
-            Hook(NEW, tally=self._took),
+            TallyHook(NEW, self._took),
             Hook(TOUCH, before=_free_now, after=self._touched),
             Hook(FREE, before=_free_now, after=self._returned),
         ]
@@ -52,8 +44,8 @@ class KvFlow:
         try:
             total, free, cached = self.look(scheduler)
         except AttributeError:
-            return KvState(0, 0, 0, 0, 0, 0, 0)
-        return KvState(self.allocated, self.revived, self.freed, total, free, cached, 1)
+            return 0, 0, 0, 0, 0, 0, 0
+        return self.allocated, self.revived, self.freed, total, free, cached, 1
 
     def _took(self, blocks: Any) -> None:
         self.allocated += len(blocks)

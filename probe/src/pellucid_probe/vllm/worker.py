@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Dict, Optional, Tuple
 
 from pellucid_probe import records
-from pellucid_probe.guard import Governor, Hook, Target, argument, now_ns
+from pellucid_probe.guard import Governor, Hook, StepHook, Target, argument
 from pellucid_probe.process import Process
 
 EXECUTE = Target("vllm.v1.worker.worker_base", "WorkerWrapperBase.execute_model", ("self", "scheduler_output"))
@@ -25,28 +25,29 @@ class Worker:
         self.governor = Governor()
         self._execute: Optional[Tuple[int, int, int]] = None    # step, start, end: waiting for its sampling
         self._sampling_hooked = False
+        self._cost_before = Hook.total_cost_ns
         self._rank = -1
         self._graph_mode = self._padded_tokens = records.UNSEEN
-        process.see("worker.times", [Hook(EXECUTE, before=self._executing, after=self._executed)])
+        process.see("worker.times", [StepHook(EXECUTE, self._executed, before=self._executing)])
         process.see("worker.graph_mode", [Hook(FORWARD, after=self._forward)])
         process.blind("worker.device_time", NO_DEVICE_CLOCK, "on a CPU there is none; on a GPU capture a profile")
 
-    def _executing(self, args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> int:
+    def _executing(self, args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> None:
         if not self._sampling_hooked:
             self._sampling_hooked = True
             self._hook_sampling(args[0])
         self._graph_mode = self._padded_tokens = records.UNSEEN
-        return now_ns()
 
     def _hook_sampling(self, wrapper: Any) -> None:
         kind = type(wrapper.worker)
         self._rank = int(getattr(wrapper.worker, "rank", -1))
         target = Target(kind.__module__, f"{kind.__qualname__}.sample_tokens", ("self",))
         if not target.fault():
-            Hook(target, before=lambda _args, _kwargs: now_ns(), after=self._sampled).install()
+            StepHook(target, self._sampled).install()
 
-    def _executed(self, start_ns: Any, result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
-        end_ns = now_ns()
+    def _executed(
+        self, start_ns: int, end_ns: int, result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]
+    ) -> None:
         step = getattr(argument(args, kwargs, 1, "scheduler_output"), "pellucid_step", 0)
         if not step:
             return
@@ -55,19 +56,21 @@ class Worker:
         else:
             self._write(step, (start_ns, end_ns), (0, 0))
 
-    def _sampled(self, start_ns: Any, _result: Any, _args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> None:
+    def _sampled(
+        self, start_ns: int, end_ns: int, _result: Any, _args: Tuple[Any, ...], _kwargs: Dict[str, Any]
+    ) -> None:
         if self._execute is not None:
             step, execute_start, execute_end = self._execute
             self._execute = None
-            self._write(step, (execute_start, execute_end), (start_ns, now_ns()))
+            self._write(step, (execute_start, execute_end), (start_ns, end_ns))
 
     def _write(self, step: int, execute: Tuple[int, int], sample: Tuple[int, int]) -> None:
-        start = now_ns()
         if self.governor.wants_optional():
-            record = records.Work(step, *execute, *sample, self._rank, self._graph_mode, self._padded_tokens)
+            record = (step, *execute, *sample, self._rank, self._graph_mode, self._padded_tokens)
             self.process.ring.write(records.WORK, records.pack_work(record))
-        self.governor.note(now_ns() - start, max(execute[1], sample[1]) - execute[0], 0)
-        self.process.shed_level = max(self.process.shed_level, self.governor.level)
+        cost, self._cost_before = Hook.total_cost_ns - self._cost_before, Hook.total_cost_ns
+        self.governor.note(cost, max(execute[1], sample[1]) - execute[0], 0)
+        self.process.shed_level = self.governor.level
 
     def _forward(self, _state: Any, context: Any, _args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> None:
         self._graph_mode = records.GRAPH_MODES.index(context.cudagraph_runtime_mode.name.lower())
