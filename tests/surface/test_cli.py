@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -179,13 +179,18 @@ def test_a_reader_that_leaves_early_is_no_error(home: Path) -> None:
 
 
 def test_ctrl_c_ends_top_with_130_and_no_trace(home: Path) -> None:
+    master, slave = pty.openpty()
     top = subprocess.Popen(
         [sys.executable, "-m", "pellucid.surface.cli", "top", "--interval", "100ms"],
-        env=environ(home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**environ(home), "TERM": "xterm"}, stdout=slave, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    time.sleep(3)
+    seen = b""
+    while seen.count(b"cmpl-a") < 3:  # it is in its loop
+        seen += os.read(master, 65536)
     top.send_signal(signal.SIGINT)
     _, err = top.communicate(timeout=30)
+    os.close(master)
+    os.close(slave)
     assert (top.returncode, err) == (130, "")
 
 

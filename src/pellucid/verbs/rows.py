@@ -28,7 +28,7 @@ class Listing:
     order: str                  # without --sort
     facts: str                  # prefix of the facts that make these rows visible
     moments: frozenset[str]     # columns that are points in time, not durations
-    shown: tuple[str, ...]      # columns of the terminal table without --columns
+    shown: tuple[str, ...]      # columns of the terminal table without --columns; a narrow one has the first
 
 
 REQUESTS = Listing(
@@ -39,8 +39,8 @@ REQUESTS = Listing(
         "arrival_ns", "submitted_ns", "queued_ns", "scheduled_ns", "first_token_ns", "first_delivered_ns",
         "last_token_ns", "finish_ns", "last_delivered_ns",
     )),
-    shown=("request_id", "arrival_ns", "ttft_ns", "ttft_queue_ns", "ttft_prefill_ns", "itl_mean_ns", "e2e_ns",
-           "prompt_tokens", "cached_tokens", "output_tokens", "preemptions_count", "finish_reason"),
+    shown=("request_id", "arrival_ns", "ttft_ns", "itl_mean_ns", "e2e_ns", "prompt_tokens", "output_tokens",
+           "finish_reason", "preemptions_count", "ttft_queue_ns", "ttft_prefill_ns", "cached_tokens"),
 )  # fmt: skip
 
 STEPS = Listing(

@@ -15,7 +15,7 @@ HELP = "Watch a run live: verdict, findings, load, last requests."
 def prepare(parser: argparse.ArgumentParser) -> None:
     run_option(parser)
     parser.add_argument("--interval", type=span_ns, default=S_NS, metavar="SPAN", help="between looks (default: 1s)")
-    parser.add_argument("--once", action="store_true", help="one look, then end")
+    parser.add_argument("--once", action="store_true", help="one look, then end; so it is where the output is no terminal")
     json_option(parser)
 
 
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(source.look())
         return 0
-    if args.once:
+    if args.once or not page().is_terminal:
         show(render(source.look()))
         return 0
     from rich.live import Live

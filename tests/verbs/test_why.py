@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pellucid.verbs.why import why
+from tests.diagnose.engine_model import Rows, Shape, serve, write_run
+from tests.diagnose.test_scenarios import stream
+
+
+def capped() -> Rows:
+    return serve(Shape(cap=4), stream(150, 250, 60, 60))
+
+
+@pytest.fixture(scope="module")
+def answer(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return why(write_run(tmp_path_factory.mktemp("capped"), capped()))
+
+
+def test_the_answer_is_json(answer: dict[str, Any]) -> None:
+    assert json.loads(json.dumps(answer)) == answer
+
+
+def test_a_finding_has_everything_a_reader_needs(answer: dict[str, Any]) -> None:
+    (finding,) = answer["findings"]
+    assert set(finding) >= {"id", "evidence", "units", "moves", "gain", "falsified_by", "persistence", "says", "symptoms"}
+    assert finding["persistence"]["says"] == "in 5 of 5 windows"
+    assert set(finding["units"]) == set(finding["evidence"])
+    assert finding["units"]["busy_ns"] == "ns"
+
+
+def test_the_move_is_the_exact_flag_beside_the_present_value(answer: dict[str, Any]) -> None:
+    (move,) = answer["findings"][0]["moves"]
+    assert (move["setting"], move["current"], move["change"]) == ("--max-num-seqs 42", 4, "restart")
+
+
+def test_the_evidence_row_can_be_recomputed(answer: dict[str, Any]) -> None:
+    steps = capped()["steps"]
+    busy_ns = sum(s["end_ns"] - s["start_ns"] for s in steps)
+    capped_ns = sum(s["end_ns"] - s["start_ns"] for s in steps if s["waiting_sequence_cap_count"] > 0)
+    evidence = answer["findings"][0]["evidence"]
+    assert (evidence["busy_ns"], evidence["capped_ns"]) == (busy_ns, capped_ns)
+
+
+def test_a_healthy_engine_has_nothing_to_fix(tmp_path: Path) -> None:
+    answer = why(write_run(tmp_path, serve(Shape(), stream(60, 500, 80, 40))))
+    assert answer["verdict"].startswith("Nothing to fix: 60 requests")
+    assert (answer["findings"], answer["healthy"]) == ([], True)
+    assert answer["load"]["requests_count"] == 60
+
+
+def test_waiting_that_no_rule_explains_is_not_called_healthy(tmp_path: Path) -> None:
+    answer = why(write_run(tmp_path, serve(Shape(fixed_ms=10, per_token_ms=1, cap=256), stream(300, 100, 200, 20))))
+    assert answer["findings"] == []
+    assert not answer["healthy"]
+    assert "offered load may exceed" in answer["verdict"]
+
+
+def test_an_empty_recording_is_not_called_healthy(tmp_path: Path) -> None:
+    answer = why(tmp_path)
+    assert answer["verdict"].startswith("Nothing to judge")
+    assert not answer["healthy"]
+    assert len(answer["blind"]) == 5
+    assert all(b["collect"] for b in answer["blind"])
+
+
+def test_steps_without_their_columns_are_not_called_healthy(tmp_path: Path) -> None:
+    rows = capped()
+    for step in rows["steps"]:
+        for name in set(step) - {"step", "start_ns", "end_ns"}:
+            step[name] = None
+    answer = why(write_run(tmp_path, rows))
+    assert answer["verdict"].startswith("Cannot tell")
+    assert (answer["healthy"], len(answer["blind"])) == (False, 5)
+
+
+def test_a_blind_fact_is_listed_once_for_all_processes(tmp_path: Path) -> None:
+    rows = capped()
+    rows["facts"] = [
+        {"process": f"worker-{n}", "fact": "device_ns", "state": "blind", "reason": "no device", "collect": "use a GPU"}
+        for n in range(2)
+    ]
+    assert why(write_run(tmp_path, rows))["blind"] == [{"id": "device_ns", "reason": "no device", "collect": "use a GPU"}]
+
+
+def test_lost_and_torn_records_are_noted(tmp_path: Path) -> None:
+    rows = capped()
+    rows["sources"][0] |= {"lost_count": 7, "torn_count": 2}
+    notes = why(write_run(tmp_path, rows))["notes"]
+    assert [n.split(" of ")[0] for n in notes] == ["7 records", "2 records"]
+
+
+def test_a_damaged_segment_is_noted_and_the_rest_is_judged(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, capped())
+    (folder / "host-000000.parquet").write_bytes(b"not a segment")
+    answer = why(folder)
+    assert [f["id"] for f in answer["findings"]] == ["queue.sequence_cap_binding"]
+    assert any("host-000000.parquet is damaged" in n for n in answer["notes"])
+
+
+def test_a_configuration_that_does_not_parse_still_gives_the_flag(tmp_path: Path) -> None:
+    rows = capped()
+    rows["sources"][0]["config_json"] = "{"
+    (move,) = why(write_run(tmp_path, rows))["findings"][0]["moves"]
+    assert (move["setting"], move["current"], move["current_text"]) == ("--max-num-seqs 42", None, "not known")
+
+
+def test_since_looks_at_the_end_only(tmp_path: Path) -> None:
+    rows = serve(Shape(cap=4), stream(150, 250, 60, 60) + stream(30, 2000, 60, 40, start_ms=120_000))
+    assert why(write_run(tmp_path, rows), since_ns=30 * 10**9)["findings"] == []
