@@ -60,7 +60,7 @@ def story_users(count: int) -> Traffic:
     def draw(pick: random.Random) -> list[Ask]:
         asks: list[Ask] = []
         for _ in range(count):
-            user(asks, MANY, 0.0, lambda: Ask(0, story(pick, 10), pick.randint(20, 40), "story"), pick.uniform(0, 0.5))
+            user(asks, MANY, 0.0, lambda: Ask(0, story(pick, 10), pick.randint(12, 24), "story"), pick.uniform(0, 0.5))
         return asks
 
     return draw

