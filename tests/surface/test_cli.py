@@ -1,19 +1,27 @@
-"""The command line as a user meets it: in a process of its own, over runs built from literal rows."""
+"""The command line as a user meets it, over runs built from literal rows.
+
+Most of it through `main` in this process, which is quick; what is about a process (signals, pipes, what is loaded) in
+one of its own.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
 import signal
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from pellucid.core.run import RunInfo, write_info
 from pellucid.core.table import rows as table
+from pellucid.surface.cli import main
 from pellucid.testing.build import build_run
 
 HEAVY = ("duckdb", "pyarrow", "rich", "msgspec", "numpy")
@@ -37,9 +45,25 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def pellucid(home: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pellucid.surface.cli", *args]
-    return subprocess.run(command, env=environ(home), capture_output=True, text=True, timeout=60, check=False)
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def pellucid(home: Path, *args: str) -> Done:
+    out, err, handler = io.StringIO(), io.StringIO(), signal.getsignal(signal.SIGINT)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        for name, value in (("PELLUCID_HOME", str(home)), ("COLUMNS", "100")):
+            patch.setenv(name, value)
+        try:
+            code = main(args)
+        except SystemExit as end:  # argparse's way out
+            code = end.code if isinstance(end.code, int) else 1
+        finally:
+            signal.signal(signal.SIGINT, handler)
+    return Done(code, out.getvalue(), err.getvalue())
 
 
 def environ(home: Path) -> dict[str, str]:
