@@ -96,6 +96,7 @@ class Process:
         return sum(hook.errors_count for hooks in self.hooks.values() for hook in hooks)
 
     def start_host_samples(self, interval_s: float = 1.0) -> None:
+        self.facts["host.samples"] = Fact("visible")
         threading.Thread(target=_sample_forever, args=(self, interval_s), name="pellucid-host", daemon=True).start()
 
 

@@ -10,7 +10,7 @@ A step's row waits HOLD_NS before it is emitted, so that the workers' and fronte
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +48,7 @@ class EngineCore:
     _admits: dict[int, list[records.Admit]] = field(default_factory=dict)
     _preempts: dict[int, list[records.Preempt]] = field(default_factory=dict)
     _freed: list[Request] = field(default_factory=list)
+    _early: dict[int, list[records.Work]] = field(default_factory=dict)   # a worker ends a step before its STEP comes
     _before: records.Step | None = None
 
     def __post_init__(self) -> None:
@@ -69,6 +70,14 @@ class EngineCore:
         elif kind == records.FINISH:
             self._finish(records.unpack_json(payload))
 
+    def worked(self, work: records.Work) -> None:
+        """A worker's times of a step: the slowest worker counts."""
+        row = self.by_step.get(work.step)
+        if row is not None:
+            _put_work(row, work)
+        elif self._before is None or work.step > self._before.step:
+            self._early.setdefault(work.step, []).append(work)
+
     def emit_older_than(self, time_ns: int) -> None:
         while self.held and self.held[0]["end_ns"] <= time_ns:
             row = self.held.popleft()
@@ -86,11 +95,13 @@ class EngineCore:
 
     def step_at(self, stamp_ns: int) -> dict[str, Any] | None:
         """The held step in whose update a moment lies, newest first."""
-        for row in reversed(self.held):
-            if row["end_ns"] - row["update_ns"] <= stamp_ns <= row["end_ns"]:
-                return row
-            if row["end_ns"] < stamp_ns:
+        held: Iterator[dict[str, Any]] = reversed(self.held)
+        for row in held:
+            end_ns: int = row["end_ns"]
+            if end_ns < stamp_ns:
                 return None
+            if end_ns - row["update_ns"] <= stamp_ns:
+                return row
         return None
 
     def _add(self, seen: dict[str, Any]) -> None:
@@ -133,6 +144,8 @@ class EngineCore:
         row = self._row(step, terms)
         self.held.append(row)
         self.by_step[step.step] = row
+        for work in self._early.pop(step.step, ()):
+            _put_work(row, work)
         for request in self.batch.firsts:
             request.first("first_token_ns", step.update_end_ns)
             self.firsts.setdefault(step.step, []).append(request)
@@ -212,3 +225,13 @@ class EngineCore:
             return row
         names = ("kv_allocated_blocks_count", "kv_revived_blocks_count", "kv_freed_blocks_count")
         return row | dict(zip(names, flow, strict=True))
+
+
+def _put_work(row: dict[str, Any], work: records.Work) -> None:
+    worked = max(work.execute_end_ns, work.sample_end_ns) - work.execute_start_ns
+    row["worker_ns"] = max(row.get("worker_ns") or 0, worked)
+    row["time_basis"] = "worker_wall"
+    if work.graph_mode != records.UNSEEN:
+        row["graph_mode"] = records.GRAPH_MODES[work.graph_mode]
+    if work.padded_tokens != records.UNSEEN:
+        row["padded_tokens"] = work.padded_tokens

@@ -17,6 +17,7 @@ from typing import Any
 from pellucid_probe import records
 
 from pellucid.collect.engine_core import HOLD_NS, EngineCore
+from pellucid.collect.facts import recorder_rows
 from pellucid.collect.gpu.nvml import Gpus
 from pellucid.collect.request import Request, note_arrival
 from pellucid.collect.source import ROLES, Source, discover
@@ -89,6 +90,10 @@ class Recorder:
         for source in self.sources.values():
             self.writer.append("sources", source.row())
         self.writer.close()
+
+    def __post_init__(self) -> None:
+        for row in recorder_rows(self.gpus.reason):
+            self.writer.append("facts", row)
 
     def _describe(self) -> None:
         discover(self.rings, self.sources)
@@ -177,16 +182,8 @@ class Recorder:
     def _work(self, source: Source, seen: records.Work) -> None:
         rank = source.described.get("dp_rank")
         for core in self.cores.values():
-            row = core.by_step.get(seen.step)
-            if row is None or (len(self.cores) > 1 and row["dp_rank"] != rank):
-                continue
-            worked = max(seen.execute_end_ns, seen.sample_end_ns) - seen.execute_start_ns
-            row["worker_ns"] = max(row.get("worker_ns") or 0, worked)
-            row["time_basis"] = "worker_wall"
-            if seen.graph_mode != records.UNSEEN:
-                row["graph_mode"] = records.GRAPH_MODES[seen.graph_mode]
-            if seen.padded_tokens != records.UNSEEN:
-                row["padded_tokens"] = seen.padded_tokens
+            if len(self.cores) == 1 or core.provenance()["dp_rank"] == rank:
+                core.worked(seen)
 
     def _host(self, source: Source, seen: records.Host) -> None:
         known = {

@@ -13,7 +13,8 @@ from typing import Any
 
 from pellucid_probe.ring import Record, RingError, RingReader
 
-from pellucid.store.schema import FACTS, SOURCES
+from pellucid.collect.facts import blind, fact_row
+from pellucid.store.schema import SOURCES
 from pellucid.store.write import Row
 
 ROLES = ("frontend", "worker", "engine_core")   # the order in which rings are read; see loop.py
@@ -73,12 +74,11 @@ class Source:
         return tuple(known.get(name) for name in SOURCES.names())
 
     def fact_rows(self) -> list[Row]:
-        rows = []
-        for fact, seen in self.described.get("facts", {}).items():
-            known = {"process": self.name, "role": self.described.get("role", self.role), "fact": fact,
-                     "engine_version": self.described.get("engine_version"), **seen}  # fmt: skip
-            rows.append(tuple(known.get(name) for name in FACTS.names()))
-        return rows
+        d = self.described
+        who = {"process": self.name, "role": d.get("role", self.role), "engine_version": d.get("engine_version")}
+        if d.get("state") == "off":
+            return [fact_row(who, "probe", blind(d.get("reason", ""), "give it a PELLUCID_DIR on tmpfs"))]
+        return [fact_row(who, fact, seen) for fact, seen in d.get("facts", {}).items()]
 
     def _open(self) -> None:
         try:

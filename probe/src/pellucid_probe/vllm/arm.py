@@ -69,9 +69,9 @@ def arm(role: str) -> None:
         return
     first = not _armed
     _armed[role] = recorders[role](_process)
-    _process.describe()
     if first:
         _process.start_host_samples()
+    _process.describe()
 
 
 def _lay(role: str, target: Target) -> None:

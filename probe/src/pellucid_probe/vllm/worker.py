@@ -10,7 +10,7 @@ from typing import Any, Dict, Optional, Tuple
 
 from pellucid_probe import records
 from pellucid_probe.guard import Governor, Hook, StepHook, Target, argument
-from pellucid_probe.process import Process
+from pellucid_probe.process import Fact, Process
 
 EXECUTE = Target("vllm.v1.worker.worker_base", "WorkerWrapperBase.execute_model", ("self", "scheduler_output"))
 FORWARD = Target("vllm.forward_context", "create_forward_context", ("attn_metadata", "vllm_config"))
@@ -30,6 +30,8 @@ class Worker:
         self._graph_mode = self._padded_tokens = records.UNSEEN
         process.see("worker.times", [StepHook(EXECUTE, self._executed, before=self._executing)])
         process.see("worker.graph_mode", [Hook(FORWARD, after=self._forward)])
+        graph = process.facts["worker.graph_mode"]
+        process.facts["worker.padded_tokens"] = Fact(graph.state, graph.reason, graph.collect)
         process.blind("worker.device_time", NO_DEVICE_CLOCK, "on a CPU there is none; on a GPU capture a profile")
 
     def _executing(self, args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> None:
@@ -72,7 +74,11 @@ class Worker:
         self.governor.note(cost, max(execute[1], sample[1]) - execute[0], 0)
         self.process.shed_level = self.governor.level
 
+    def _batch_shape(self, context: Any) -> int:
+        """Tokens of the shape that ran. Without device graphs nothing is padded, and there may be no descriptor."""
+        batch = context.batch_descriptor
+        return int(batch.num_tokens) if batch is not None else records.UNSEEN
+
     def _forward(self, _state: Any, context: Any, _args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> None:
         self._graph_mode = records.GRAPH_MODES.index(context.cudagraph_runtime_mode.name.lower())
-        batch = context.batch_descriptor
-        self._padded_tokens = batch.num_tokens if batch is not None else records.UNSEEN
+        self._padded_tokens = self._batch_shape(context)
