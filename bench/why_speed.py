@@ -25,7 +25,12 @@ from pellucid.store.schema import TABLES
 
 SEGMENT_ROWS = 200_000
 LIMIT_S = 2.0
-ONCE = "import sys; from pathlib import Path; from pellucid.verbs.why import why; print(why(Path(sys.argv[1]))['verdict'])"
+ONCE = """
+import sys
+from pathlib import Path
+from pellucid.verbs.why import why
+print(why(Path(sys.argv[1]))["verdict"])
+"""
 
 
 def write_steps(folder: Path, steps: int, running: int) -> None:
@@ -74,16 +79,19 @@ def _write(folder: Path, name: str, columns: dict[str, object], count: int) -> N
 
 
 def main() -> int:
-    steps, running = (int(a) for a in (*sys.argv[1:], "1000000", "64")[:2]) if len(sys.argv) != 2 else (int(sys.argv[1]), 64)
+    given = [int(a) for a in sys.argv[1:3]]
+    steps, running = (*given, *(1_000_000, 64)[len(given):])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_steps(folder, steps, running)
         write_requests(folder, steps, running)
         taken = [_once(folder) for _ in range(5)]
-    cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line), platform.machine())  # noqa: E501
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    cpu = next((line.split(":")[1].strip() for line in lines if "model name" in line), platform.machine())
     print(f"why, cold process, {steps:,} steps at {running} running: median {statistics.median(taken):.2f} s, "
           f"worst {max(taken):.2f} s of {len(taken)} (limit {LIMIT_S} s)")  # fmt: skip
-    print(f"conditions: {cpu}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}, page cache warm")
+    print(f"conditions: {cpu}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, "
+          f"Python {platform.python_version()}, page cache warm")  # fmt: skip
     return 0 if statistics.median(taken) <= LIMIT_S else 1
 
 

@@ -113,8 +113,9 @@ def test_the_new_budget_makes_the_fixed_part_a_quarter() -> None:
 
 def test_the_new_budget_is_the_power_of_two_that_reaches_a_quarter() -> None:
     """3 times 8000 ns at 93.75 ns a token are 256 tokens exactly; a little more takes the next power."""
-    assert judged("queue.token_budget_binding", fixed_ns=8000.0, per_token_ns=93.75).targets == {"step_token_budget": 256}
-    assert judged("queue.token_budget_binding", fixed_ns=8100.0, per_token_ns=93.75).targets == {"step_token_budget": 512}
+    rule = "queue.token_budget_binding"
+    assert judged(rule, fixed_ns=8000.0, per_token_ns=93.75).targets == {"step_token_budget": 256}
+    assert judged(rule, fixed_ns=8100.0, per_token_ns=93.75).targets == {"step_token_budget": 512}
 
 
 def test_the_new_budget_is_at_least_twice_the_old_one() -> None:

@@ -18,9 +18,8 @@ from pellucid.store.schema import TABLES
 RULES = all_rules()
 IDS = [r.id for r in RULES]
 every_rule = pytest.mark.parametrize("rule", RULES, ids=IDS)
-every_case = pytest.mark.parametrize(
-    ("rule", "case"), [(r, c) for r in RULES for c in r.cases], ids=[f"{r.id}: {c.name}" for r in RULES for c in r.cases]
-)
+CASES = [(r, c) for r in RULES for c in r.cases]
+every_case = pytest.mark.parametrize(("rule", "case"), CASES, ids=[f"{r.id}: {c.name}" for r, c in CASES])
 FILES = {f"{p.parent.name}.{p.stem}": p for p in rule_files()}
 
 

@@ -35,7 +35,7 @@ def test_spans_parts_and_gaps_add_up(tmp_path: Path, scene: Any) -> None:
 
 def test_the_answer_is_json(tmp_path: Path) -> None:
     told = explain_request(write_run(tmp_path, serve(Shape(), [Ask(0, 50, 5)])), "r0")
-    assert json.loads(json.dumps(told)) == json.loads(json.dumps(told, default=str))
+    assert json.loads(json.dumps(told))["request"]["request_id"] == "r0"
 
 
 @pytest.mark.parametrize(("shape", "part"), [
@@ -55,7 +55,7 @@ def test_a_request_that_met_nobody_waited_for_the_step_in_progress_at_most(tmp_p
 def test_prefill_names_those_whose_prompts_were_in_the_way(tmp_path: Path) -> None:
     told = explain_request(write_run(tmp_path, serve(Shape(), [Ask(0, 1500, 5), Ask(0, 500, 5)])), "r1")
     parts = {p["name"]: p for p in spans(told, "ttft")["prefill"]["parts"]}
-    assert parts["others_chunks"]["request_ids"] == ["r0"] or parts["others_chunks"]["request_ids"] == ("r0",)
+    assert list(parts["others_chunks"]["request_ids"]) == ["r0"]
     assert parts["others_chunks"]["duration_ns"] > 2 * parts["own_chunks"]["duration_ns"]
 
 
@@ -99,11 +99,11 @@ def test_an_aborted_request_says_by_whom_and_after_how_many_tokens(tmp_path: Pat
     assert "aborted by the client after" in told["verdict"]
 
 
-@pytest.mark.parametrize(("until_ms", "state"), [
-    (10, "unfinished: waiting"), (350, "unfinished: in prefill"), (2000, "unfinished: decoding"),
+@pytest.mark.parametrize(("cap", "until_ms", "state"), [
+    (1, 350, "unfinished: waiting"), (2, 350, "unfinished: in prefill"), (2, 2000, "unfinished: decoding"),
 ])  # fmt: skip
-def test_an_unfinished_request_says_where_it_was(tmp_path: Path, until_ms: float, state: str) -> None:
-    rows = serve(Shape(budget=512), [Ask(0, 100, 500), Ask(1, 2000, 500)], until_ms)
+def test_an_unfinished_request_says_where_it_was(tmp_path: Path, cap: int, until_ms: float, state: str) -> None:
+    rows = serve(Shape(budget=512, cap=cap), [Ask(0, 100, 500), Ask(1, 2000, 500)], until_ms)
     told = explain_request(write_run(tmp_path, rows), "r1")
     assert told["request"]["state"] == state
     assert told["e2e"]["total_ns"] is None

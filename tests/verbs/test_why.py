@@ -26,7 +26,8 @@ def test_the_answer_is_json(answer: dict[str, Any]) -> None:
 
 def test_a_finding_has_everything_a_reader_needs(answer: dict[str, Any]) -> None:
     (finding,) = answer["findings"]
-    assert set(finding) >= {"id", "evidence", "units", "moves", "gain", "falsified_by", "persistence", "says", "symptoms"}
+    keys = {"id", "evidence", "units", "moves", "gain", "falsified_by", "persistence", "says", "symptoms"}
+    assert set(finding) >= keys
     assert finding["persistence"]["says"] == "in 5 of 5 windows"
     assert set(finding["units"]) == set(finding["evidence"])
     assert finding["units"]["busy_ns"] == "ns"
@@ -83,7 +84,8 @@ def test_a_blind_fact_is_listed_once_for_all_processes(tmp_path: Path) -> None:
         {"process": f"worker-{n}", "fact": "device_ns", "state": "blind", "reason": "no device", "collect": "use a GPU"}
         for n in range(2)
     ]
-    assert why(write_run(tmp_path, rows))["blind"] == [{"id": "device_ns", "reason": "no device", "collect": "use a GPU"}]
+    blind = why(write_run(tmp_path, rows))["blind"]
+    assert blind == [{"id": "device_ns", "reason": "no device", "collect": "use a GPU"}]
 
 
 def test_lost_and_torn_records_are_noted(tmp_path: Path) -> None:

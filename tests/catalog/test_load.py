@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+
+from pellucid.catalog.load import Knob, Metric, knobs, metrics, read
+from pellucid.core.units import unit_of
+
+METRIC = '[a_ns]\nunit = "ns"\nbetter = "lower"\ndefinition = "d"\n'
+
+
+def test_a_metric_is_read() -> None:
+    assert read(METRIC, Metric, "m.toml")["a_ns"].better == "lower"
+
+
+@pytest.mark.parametrize("text", [
+    METRIC + 'colour = "red"\n', METRIC.replace("lower", "downwards"), '[a_ns]\nunit = "ns"\n', "[a_ns",
+], ids=["unknown key", "unknown value", "missing key", "not TOML"])  # fmt: skip
+def test_what_is_not_in_the_form_is_refused_with_the_files_name(text: str) -> None:
+    with pytest.raises(ValueError, match=r"m\.toml"):
+        read(text, Metric, "m.toml")
+
+
+def test_an_unknown_key_of_a_spelling_is_refused() -> None:
+    text = """
+        k = {unit = "x", meaning = "m", low = 1, high = 2, change = "live", cost = "c", couplings = [],
+             spellings = [{engine = "e", flaw = "-x"}]}
+    """.replace("\n", " ")
+    with pytest.raises(ValueError, match="flaw"):
+        read(text, Knob, "k.toml")
+
+
+def test_a_metrics_unit_is_the_one_in_its_name() -> None:
+    assert [n for n, m in metrics().items() if unit_of(n) != m.unit] == []
+
+
+def test_every_knob_has_a_range_and_a_spelling() -> None:
+    assert [n for n, k in knobs().items() if not k.low < k.high or not k.spellings] == []
+
+
+def test_a_spelling_is_a_flag_or_a_variable_not_both() -> None:
+    assert [n for n, k in knobs().items() for s in k.spellings if bool(s.flag) == bool(s.env)] == []
+
+
+def test_a_flag_looks_like_one() -> None:
+    assert all(s.flag.startswith("--") for k in knobs().values() for s in k.spellings if s.flag)

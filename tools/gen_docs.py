@@ -1,0 +1,158 @@
+"""docs/reference from the code: rules, metrics, knobs, schema, settings.
+
+    .venv/bin/python tools/gen_docs.py           writes the pages
+    .venv/bin/python tools/gen_docs.py --check   exit 1 and a list when a page differs from the code
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from textwrap import dedent
+
+from pellucid.catalog.load import Spelling, knobs, metrics
+from pellucid.core.settings import SETTINGS
+from pellucid.core.units import unit_of
+from pellucid.diagnose.registry import all_rules
+from pellucid.diagnose.rule import Case, Rule
+from pellucid.store.schema import TABLES
+
+REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
+GENERATED = "<!-- made by tools/gen_docs.py; change the code, not this page -->\n\n"
+
+
+def pages() -> dict[str, str]:
+    """Path under docs/reference → text."""
+    found = {
+        "metrics.md": metrics_page(), "knobs.md": knobs_page(), "schema.md": schema_page(),
+        "settings.md": settings_page(), "rules/README.md": rules_page(),
+    }  # fmt: skip
+    return found | {f"rules/{rule.id}.md": rule_page(rule) for rule in all_rules()}
+
+
+def rules_page() -> str:
+    rows = [(f"[{r.id}]({r.id}.md)", r.question) for r in all_rules()]
+    return GENERATED + "# Rules\n\n" + table(("rule", "question"), rows)
+
+
+def rule_page(rule: Rule) -> str:
+    module = import_module(f"pellucid.diagnose.rules.{rule.id}")
+    story = (module.__doc__ or "").strip()
+    needs = [
+        (n.table, ", ".join(n.columns) or "–", ", ".join(n.optional) or "–", n.collect) for n in rule.needs
+    ]
+    limits = [
+        (name, f"{value.value:g} {value.unit}", value.because)
+        for name, value in vars(module).items()
+        if value in rule.limits
+    ]
+    moves = [(f"[{m.knob}](../knobs.md#{m.knob})", m.direction, m.cost) for m in rule.moves]
+    explained = ", ".join(f"[{r}]({r}.md)" for r in rule.explained_by) or "no other rule"
+    return GENERATED + "\n\n".join((
+        f"# {rule.id}", f"**{rule.question}**", _story(story),
+        "## Needs", table(("table", "columns", "used when there", "how to turn them on"), needs),
+        "## Evidence\n\nOne row; it is printed with the verdict.", f"```sql\n{dedent(rule.evidence).strip()}\n```",
+        "## Limits", table(("limit", "value", "because"), limits),
+        "## Moves", table(("knob", "direction", "cost"), moves),
+        f"Falsified when {rule.falsified_by}.", f"A symptom, not a cause, when found beside: {explained}.",
+        "## Cases", *(_case(c) for c in rule.cases),
+    )) + "\n"  # fmt: skip
+
+
+def _story(docstring: str) -> str:
+    """The docstring's headings become headings of the page."""
+    lines = []
+    for line in docstring.splitlines():
+        heading = line in ("Looks like", "Why it costs", "Not this when")
+        lines.append(f"## {line}\n" if heading else line.strip())
+    return "\n".join(lines)
+
+
+def _case(case: Case) -> str:
+    tables = "\n\n".join(f"{name}\n{_aligned(text)}" for name, text in case.tables.items())
+    says = f": “… {case.says} …”" if case.says else ""
+    return f"**{case.name}** → {case.kind}{says}\n\n```\n{tables}\n```"
+
+
+def _aligned(text: str) -> str:
+    rows = [line.split() for line in text.strip().splitlines()]
+    widths = [max(len(row[n]) for row in rows if n < len(row)) for n in range(len(rows[0]))]
+    return "\n".join("  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=False)).rstrip() for row in rows)
+
+
+def metrics_page() -> str:
+    rows = [(f"`{n}`", m.unit, m.better, m.definition, m.otel or "–") for n, m in metrics().items()]
+    head = "# Metrics\n\nGains are stated in these. Symbols: [definitions](../definitions.md).\n\n"
+    return GENERATED + head + table(("metric", "unit", "better", "definition", "OpenTelemetry"), rows)
+
+
+def knobs_page() -> str:
+    intro = "Settings that moves name, and how each engine spells them. The first spelling that fits is used."
+    parts = ["# Knobs", intro]
+    for name, k in knobs().items():
+        meaning = f"{k.meaning[:1].upper()}{k.meaning[1:]}. From {k.low:g} to {k.high:g} {k.unit}"
+        parts.append(f"## {name}\n\n{meaning}; takes effect: {k.change}.")
+        parts.append(f"Cost: {k.cost}.\n\nCouplings: {'; '.join(k.couplings)}.")
+        rows = [
+            (s.engine, f"`{s.flag or s.env}`", s.form, _when(s), f"`{s.config}`" if s.config else "–")
+            for s in k.spellings
+        ]
+        parts.append(table(("engine", "spelling", "form", "when", "present value from"), rows).rstrip())
+    return GENERATED + "\n\n".join(parts) + "\n"
+
+
+def _when(s: Spelling) -> str:
+    conditions = (
+        (s.device, f"device is {s.device}"), (s.not_device, f"device is not {s.not_device}"),
+        (s.needs_config, f"`{s.needs_config}` is set"), (s.since, f"from {s.since}"), (s.until, f"before {s.until}"),
+    )  # fmt: skip
+    return ", ".join(text for value, text in conditions if value) or "always"
+
+
+def schema_page() -> str:
+    parts = ["# Schema", "Times are CLOCK_MONOTONIC ns. A null is “not seen”, never zero; `facts` says why."]
+    for t in TABLES.values():
+        raw = " Raw: expires first." if t.raw else ""
+        rows = [(f"`{c.name}`", str(c.type), unit_of(c.name) or "–", c.meaning) for c in t.columns]
+        columns = table(("column", "type", "unit", "meaning"), rows).rstrip()
+        parts.append(f"## {t.name}\n\nA row is {t.row}.{raw}\n\n{columns}")
+    return GENERATED + "\n\n".join(parts) + "\n"
+
+
+def settings_page() -> str:
+    rows = [(f"`{s.env}`", f"`{s.default}`", s.unit, s.help) for s in SETTINGS]
+    head = "# Settings\n\nEnvironment variables.\n\n"
+    return GENERATED + head + table(("variable", "default", "unit", "meaning"), rows)
+
+
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "".join("| " + " | ".join(c.replace("|", "\\|") for c in line) + " |\n" for line in lines)
+
+
+def differences(folder: Path, wanted: Mapping[str, str]) -> list[str]:
+    """Pages that are missing, differ, or have no code any more."""
+    differ = [n for n, text in wanted.items() if not (folder / n).is_file() or (folder / n).read_text() != text]
+    stale = [f"rules/{p.name}" for p in (folder / "rules").glob("*.md") if f"rules/{p.name}" not in wanted]
+    return sorted(differ + stale)
+
+
+def main() -> int:
+    wanted = pages()
+    if "--check" in sys.argv[1:]:
+        differ = differences(REFERENCE, wanted)
+        for name in differ:
+            print(f"docs/reference/{name} differs from the code. Try: python tools/gen_docs.py", file=sys.stderr)
+        return 1 if differ else 0
+    for name, text in wanted.items():
+        (REFERENCE / name).parent.mkdir(parents=True, exist_ok=True)
+        (REFERENCE / name).write_text(text)
+    for name in set(differences(REFERENCE, wanted)):
+        (REFERENCE / name).unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
