@@ -1,7 +1,7 @@
 """How long `pellucid --help` takes. Fails above the limit.
 
     python bench/help_speed.py [runs]
-    pellucid --help · python 3.11.7, 2 CPUs, load 2.1, 20 runs: median 112 ms, p95 127 ms (limit 150 ms on the median)
+    pellucid --help · python 3.11.7, 2 CPUs, load 3.0, 30 runs: median 92 ms, p95 110 ms (limit 150 ms on the median)
 """
 
 from __future__ import annotations

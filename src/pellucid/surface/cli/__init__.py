@@ -36,7 +36,8 @@ class Command(Protocol):
 COMMANDS: tuple[Command, ...] = (why, run, record, top, requests, steps, runs, doctor)
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(chosen: str | None = None) -> argparse.ArgumentParser:
+    """Knows every command; the options of the chosen one only, since making parsers takes longer than parsing."""
     top_level = argparse.ArgumentParser(
         prog="pellucid",
         description="Records what an LLM inference engine does and says what limits it, with the evidence.",
@@ -49,13 +50,15 @@ def parser() -> argparse.ArgumentParser:
             command.NAME, help=command.HELP.splitlines()[0], description=command.HELP,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )  # fmt: skip
-        command.prepare(sub)
+        if chosen == command.NAME:
+            command.prepare(sub)
         sub.set_defaults(act=command.run)
     return top_level
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args = parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    args = parser(next((w for w in words if not w.startswith("-")), None)).parse_args(words)
     interrupted = _note_interrupts()
     try:
         code: int = args.act(args)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
-from pellucid.surface.cli.options import json_option, print_json, run_option
+from pellucid.surface.cli.options import json_option, path, print_json, run_option
 
 NAME = "doctor"
 HELP = """Say what is visible, what is blind, how to turn it on, and what it costs.
@@ -18,12 +17,14 @@ HELP = """Say what is visible, what is blind, how to turn it on, and what it cos
 def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plan", action="store_true", help="ask the engine's Python what the probe would hook")
     parser.add_argument("--engine-python", metavar="PATH", default=sys.executable, help="the Python the engine runs in")
-    parser.add_argument("--dir", type=Path, metavar="DIR", help="a probe folder in use, instead of a run")
+    parser.add_argument("--dir", type=path, metavar="DIR", help="a probe folder in use, instead of a run")
     run_option(parser)
     json_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
     from pellucid.core.settings import home, setting
     from pellucid.verbs.doctor import Asked, doctor
 

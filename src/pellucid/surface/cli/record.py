@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from pellucid.surface.cli.options import say, span_ns
+from pellucid.surface.cli.options import path, say, span_ns
 
 NAME = "record"
 HELP = """Record an engine that was started with PELLUCID_DIR=DIR.
@@ -17,11 +16,11 @@ Ctrl-C or SIGTERM ends it cleanly."""
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("dir", type=Path, metavar="DIR", help="the probe's folder, on a tmpfs")
-    parser.add_argument("--run-folder", type=Path, metavar="F", help="record into this folder (default: a new run)")
+    parser.add_argument("dir", type=path, metavar="DIR", help="the probe's folder, on a tmpfs")
+    parser.add_argument("--run-folder", type=path, metavar="F", help="record into this folder (default: a new run)")
     parser.add_argument("--for", dest="limit_ns", type=span_ns, metavar="SPAN", help="stop after 60s, 5m, 1h")
     parser.add_argument("--until-exit", type=int, metavar="PID", help="stop when this process is gone")
-    parser.add_argument("--home", type=Path, help="where recordings go (default: $PELLUCID_HOME)")
+    parser.add_argument("--home", type=path, help="where recordings go (default: $PELLUCID_HOME)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from pathlib import Path
 
 from pellucid.core.errors import AskedWrongly
-from pellucid.surface.cli.options import say
+from pellucid.surface.cli.options import path, say
 
 NAME = "run"
 HELP = """Start an engine with the probe in, and record it.
@@ -20,12 +19,14 @@ Trouble with recording is said on stderr and never stops the engine."""
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dir", type=Path, metavar="DIR", help="use this folder for the probe instead of a fresh one")
-    parser.add_argument("--home", type=Path, help="where recordings go (default: $PELLUCID_HOME)")
+    parser.add_argument("--dir", type=path, metavar="DIR", help="use this folder for the probe instead of a fresh one")
+    parser.add_argument("--home", type=path, help="where recordings go (default: $PELLUCID_HOME)")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD", help="the engine's command line")
 
 
 def run(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
     from pellucid.core.clock import anchor_now
     from pellucid.core.settings import home, setting
     from pellucid.verbs.run import Launch

@@ -15,7 +15,7 @@ HELP = "Watch a run live: verdict, findings, load, last requests."
 def prepare(parser: argparse.ArgumentParser) -> None:
     run_option(parser)
     parser.add_argument("--interval", type=span_ns, default=S_NS, metavar="SPAN", help="between looks (default: 1s)")
-    parser.add_argument("--once", action="store_true", help="one look, then end; so it is where the output is no terminal")
+    parser.add_argument("--once", action="store_true", help="one look, then end; always so where stdout is no terminal")
     json_option(parser)
 
 
