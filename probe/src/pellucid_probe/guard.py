@@ -217,12 +217,14 @@ class Governor:
     """Keeps our cost in a process below its budget: samples optional records first, then drops them.
 
     The budget for a unit of work (a step, a batch of outputs) is the larger of BUDGET_NS, scaled up with the batch
-    above 256 requests, and half a percent of the time the unit took.
+    above 256 requests, and half a percent of the time the unit took. A unit counts at most OUTLIER_NS: what is longer
+    was the operating system's doing.
     """
 
     BUDGET_NS = 10_000
     WINDOW = 512      # units between decisions
     SAMPLE_EVERY = 8
+    OUTLIER_NS = 100_000
 
     def __init__(self) -> None:
         self.level = 0          # 0 everything · 1 optional records one in SAMPLE_EVERY · 2 none
@@ -230,7 +232,7 @@ class Governor:
 
     def note(self, cost_ns: int, work_ns: int, requests: int) -> None:
         self._units += 1
-        self._cost_ns += cost_ns
+        self._cost_ns += min(cost_ns, self.OUTLIER_NS)
         self._work_ns += work_ns
         self._requests += requests
         if self._units == self.WINDOW:

@@ -55,6 +55,7 @@ class Process:
         self.dp_rank: Optional[int] = None
         self.start_ns = time.monotonic_ns()
         self.shed_level = 0
+        self.optional_facts: List[str] = []         # what the governor sheds, in this order
         self.ring = RingWriter(os.path.join(where, self.name + ".ring"), _ring_bytes(role))
         self.key = site_key(where)
         self._described = ""
@@ -81,6 +82,10 @@ class Process:
                 if not hook.on:
                     self.blind(fact, f"hook switched itself off after {hook.errors_count} errors: {hook.last_error}",
                                "report it; the engine is not affected")  # fmt: skip
+        if self.shed_level:
+            how = "sampled, one in 8" if self.shed_level == 1 else "shed"
+            for fact in self.optional_facts:
+                self.blind(fact, f"{how}: the probe's cost was above its budget", "give the engine's host a free core")
         text = json.dumps({
             "role": "+".join(self.roles), "pid": os.getpid(), "state": "on", "reason": "",
             "engine": self.engine, "engine_version": self.engine_version, "probe_version": __version__,

@@ -69,6 +69,8 @@ class EngineCore:
             self._add(records.unpack_json(payload))
         elif kind == records.FINISH:
             self._finish(records.unpack_json(payload))
+        else:
+            raise ValueError(f"a record of unknown kind {kind}")
 
     def worked(self, work: records.Work) -> None:
         """A worker's times of a step: the slowest worker counts."""

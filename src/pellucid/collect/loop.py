@@ -7,6 +7,7 @@ says about a step was written after the engine core had recorded that step.
 from __future__ import annotations
 
 import os
+import struct
 import time
 from collections import deque
 from collections.abc import Callable
@@ -61,7 +62,7 @@ class Recorder:
     requests: dict[str, Request] = field(default_factory=dict)        # internal id → alive, or not yet written
     _closing: deque[tuple[int, Request]] = field(default_factory=deque)
     _described_ns: int = 0
-    _bad_records: int = 0
+    bad_records_count: int = 0
 
     def cycle(self) -> None:
         now = self.clock()
@@ -120,8 +121,8 @@ class Recorder:
                 self._aborted(records.unpack_json(payload))
             else:
                 self._core(source).take(kind, payload)
-        except (ValueError, KeyError, TypeError):
-            self._bad_records += 1   # a probe of another version; the rest of the ring still counts
+        except (ValueError, KeyError, TypeError, struct.error):
+            self.bad_records_count += 1   # a probe of another version; the rest of the ring still counts
 
     def _core(self, source: Source) -> EngineCore:
         core = self.cores.get(source.name)

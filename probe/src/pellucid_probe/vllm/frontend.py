@@ -32,6 +32,7 @@ TARGETS: Dict[str, Tuple[Target, ...]] = {
     "request.finish_reason": (END,),
     "request.client_abort": (ABORT,),
 }
+S_NS = 1_000_000_000
 FORMATS = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
 
 
@@ -51,6 +52,8 @@ class Frontend:
         self.process = process
         self.governor = Governor()
         self._cost_before = Hook.total_cost_ns
+        self._delivered_ns = 0
+        process.optional_facts.append("request.delivered")
         hooks = {
             HTTP: Hook(HTTP, before=_arrived),
             SUBMIT: Hook(SUBMIT, before=_submitted),
@@ -84,7 +87,9 @@ class Frontend:
             stamp = argument(args, kwargs, 2, "engine_core_timestamp") or 0.0
             self.process.ring.write(records.DELIVER, records.pack_deliver((start_ns, end_ns, stamp, len(outputs))))
         cost, self._cost_before = Hook.total_cost_ns - self._cost_before, Hook.total_cost_ns
-        self.governor.note(cost, end_ns - start_ns, len(outputs))
+        # A step's outputs come once a step, so the time since the last ones is the step's.
+        self.governor.note(cost, min(end_ns - self._delivered_ns, S_NS), len(outputs))
+        self._delivered_ns = end_ns
         self.process.shed_level = self.governor.level
 
     def _ended(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:

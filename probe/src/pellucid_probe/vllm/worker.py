@@ -28,6 +28,7 @@ class Worker:
         self._cost_before = Hook.total_cost_ns
         self._rank = -1
         self._graph_mode = self._padded_tokens = records.UNSEEN
+        process.optional_facts += ["worker.times", "worker.graph_mode", "worker.padded_tokens"]
         process.see("worker.times", [StepHook(EXECUTE, self._executed, before=self._executing)])
         process.see("worker.graph_mode", [Hook(FORWARD, after=self._forward)])
         graph = process.facts["worker.graph_mode"]

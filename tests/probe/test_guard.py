@@ -1,0 +1,132 @@
+"""Hooks: the original runs once whatever we do, a fault is ours alone, and a wrong target is left untouched."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pellucid_probe.guard import MAX_ERRORS, Governor, Hook, StepHook, TallyHook, Target, argument
+
+
+class Engine:
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def work(self, tokens: int, times: int = 2) -> int:
+        self.calls += 1
+        return tokens * times
+
+    async def serve(self, scope: str, receive: str, send: str = "s") -> str:
+        self.calls += 1
+        return scope + receive + send
+
+
+@pytest.fixture
+def module() -> Iterator[Any]:
+    made = types.ModuleType("fake_engine")
+    made.Engine = type("Engine", (Engine,), dict(Engine.__dict__))  # type: ignore[attr-defined]
+    sys.modules["fake_engine"] = made
+    yield made
+    del sys.modules["fake_engine"]
+
+
+WORK = Target("fake_engine", "Engine.work", ("self", "tokens"))
+SERVE = Target("fake_engine", "Engine.serve", ("self", "scope", "receive", "send"))
+
+
+def slow() -> None:
+    sum(range(20_000))
+
+
+def boom(*_args: Any) -> None:
+    raise RuntimeError("ours")
+
+
+@pytest.mark.parametrize("make", [
+    lambda: Hook(WORK, before=boom), lambda: Hook(WORK, after=boom), lambda: StepHook(WORK, boom),
+    lambda: StepHook(WORK, lambda *_a: None, before=boom), lambda: TallyHook(WORK, boom),
+])  # fmt: skip
+def test_a_raising_hook_never_reaches_the_engine_and_falls_silent(module: Any, make: Any) -> None:
+    hook = make()
+    assert hook.install() == ""
+    engine = module.Engine()
+    assert [engine.work(3, times=3) for _ in range(MAX_ERRORS + 3)] == [9] * (MAX_ERRORS + 3)
+    assert engine.calls == MAX_ERRORS + 3
+    assert (hook.on, hook.errors_count) == (False, MAX_ERRORS)
+    assert "ours" in hook.last_error
+
+
+def test_an_exception_of_the_engine_passes_through_once(module: Any) -> None:
+    seen: list[Any] = []
+    Hook(WORK, before=lambda a, _k: seen.append(a), after=boom).install()
+    with pytest.raises(TypeError):
+        module.Engine().work(3, 2, 1, 0)
+    assert len(seen) == 1
+
+
+def test_arguments_are_found_by_place_and_by_name(module: Any) -> None:
+    seen: list[int] = []
+    Hook(WORK, before=lambda a, k: seen.append(argument(a, k, 1, "tokens"))).install()
+    engine = module.Engine()
+    engine.work(5)
+    engine.work(tokens=6)
+    assert seen == [5, 6]
+
+
+def test_an_async_target_stays_one_and_still_refuses_a_wrong_call_at_once(module: Any) -> None:
+    seen: list[str] = []
+    assert Hook(SERVE, before=lambda a, k: seen.append(argument(a, k, 1, "scope"))).install() == ""
+    engine = module.Engine()
+    assert inspect.iscoroutinefunction(engine.serve)
+    with pytest.raises(TypeError):
+        engine.serve()          # a server tells an application from a factory by this
+    assert asyncio.run(engine.serve("a", "b")) == "abs"
+    assert asyncio.run(engine.serve("a", receive="b", send="c")) == "abc"
+    assert seen == ["a", "a"]
+
+
+@pytest.mark.parametrize(("target", "says"), [
+    (Target("fake_engine", "Engine.gone", ("self",)), "gone"),
+    (Target("fake_engine", "Engine.work", ("self", "batch")), "expected"),
+    (Target("no_such_engine", "Engine.work", ("self",)), "no_such_engine"),
+])  # fmt: skip
+def test_a_target_that_changed_is_left_alone(module: Any, target: Target, says: str) -> None:
+    before = dict(vars(module.Engine))
+    assert says in Hook(target, after=boom).install()
+    assert dict(vars(module.Engine)) == before
+
+
+def test_cost_is_counted(module: Any) -> None:
+    Hook.total_cost_ns = 0
+    StepHook(WORK, lambda *_a: slow()).install()
+    module.Engine().work(1)
+    assert Hook.total_cost_ns > 10_000
+
+
+def test_the_governor_samples_before_it_drops_and_only_above_its_budget() -> None:
+    governor = Governor()
+    for _ in range(Governor.WINDOW * 3):
+        governor.note(cost_ns=9_000, work_ns=1_000_000, requests=256)
+    assert (governor.level, governor.wants_optional()) == (0, True)
+    for _ in range(Governor.WINDOW):
+        governor.note(cost_ns=11_000, work_ns=1_000_000, requests=256)
+    assert governor.level == 1
+    wanted = 0
+    for _ in range(Governor.WINDOW):
+        wanted += governor.wants_optional()
+        governor.note(cost_ns=11_000, work_ns=1_000_000, requests=256)
+    assert wanted == Governor.WINDOW // Governor.SAMPLE_EVERY
+    assert (governor.level, governor.wants_optional()) == (2, False)
+
+
+def test_the_governor_allows_more_for_long_steps_and_large_batches() -> None:
+    for cost_ns, work_ns, requests in ((40_000, 10_000_000, 16), (35_000, 1_000_000, 1024)):
+        governor = Governor()
+        for _ in range(Governor.WINDOW):
+            governor.note(cost_ns, work_ns, requests)
+        assert governor.level == 0
