@@ -49,17 +49,16 @@ def main(arguments: list[str]) -> int:
     print(f"seed {options.seed}: {again}\n", flush=True)
 
     began = time.monotonic()
-    recorded = record(scenario, options.seed, home(), LOG, lambda line: print(line, flush=True))
-    served = sum(r.ok for r in recorded.replies)
-    tokens = sum(r.output_tokens or 0 for r in recorded.replies)
-    print(f"{served} requests answered, {tokens} tokens, {time.monotonic() - began:.0f} s in all\n")
-    if recorded.stubborn:
-        print(f"these processes had to be killed: {[m.command for m in recorded.stubborn]}", file=sys.stderr)
+    served, replies = record(scenario, options.seed, home(), LOG, lambda line: print(line, flush=True))
+    folder, answered, tokens = served.folder(), sum(r.ok for r in replies), sum(r.output_tokens or 0 for r in replies)
+    print(f"{answered} requests answered, {tokens} tokens, {time.monotonic() - began:.0f} s in all\n")
+    if served.stubborn:
+        print(f"these processes had to be killed: {[m.command for m in served.stubborn]}", file=sys.stderr)
 
-    print(f"$ pellucid why --run {recorded.folder.name}\n{why(recorded.folder, home()).stdout}")
-    right, sentence = verdict(scenario.finds, findings(recorded.folder, home()))
-    print(f"scenario {scenario.name}: {scenario.says}\n{sentence}\n\n{explore(recorded.folder)}")
-    return 0 if right and not recorded.stubborn else 1
+    print(f"$ pellucid why --run {folder.name}\n{why(folder, home())}")
+    right, sentence = verdict(scenario.finds, findings(folder, home()))
+    print(f"scenario {scenario.name}: {scenario.says}\n{sentence}\n\n{explore(folder)}")
+    return 0 if right and not served.stubborn else 1
 
 
 def explore(folder: Path) -> str:

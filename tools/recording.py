@@ -1,8 +1,9 @@
-"""Records one scenario as a user would: `pellucid run -- <engine>`, its traffic, Ctrl-C.
+"""A real engine recorded as a user records it: `pellucid run -- <engine>`, traffic, Ctrl-C.
 
-    recorded = record(SCENARIOS["few-blocks"], seed=7, home=Path("~/.pellucid"), log=Path("engine.log"), say=print)
-    recorded.folder, recorded.replies
-    findings(recorded.folder, home)    # {"kv.preemption_storm"}, from `pellucid why --json`
+    served = serve("tiny-dense", ("--max-num-seqs", "8"), home, log)     the engine answers
+    …traffic to served.url…
+    served.end()                                                        processes that had to be killed: none
+    served.folder(), findings(served.folder(), home)
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,62 +28,95 @@ Say = Callable[[str], None]
 STOP_S = 90.0      # the recorder may drain for 60 s after the engine has gone
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    folder: Path
-    replies: list[Reply]
+@dataclass(slots=True)
+class Served:
+    """An engine under `pellucid run`, ready."""
+
+    engine: Engine
+    model: str
+    home: Path
     ready_s: float
-    exit_code: int
-    stubborn: list[Member]     # processes that had to be killed; empty is clean
+    runs_before: frozenset[Path]
+    stubborn: list[Member] | None = None      # had to be killed; None while it runs
+
+    @property
+    def url(self) -> str:
+        return self.engine.url
+
+    def end(self, sign: signal.Signals = signal.SIGINT) -> None:
+        if self.stubborn is None:
+            self.stubborn = stop(self.engine, STOP_S, sign)
+
+    def folder(self) -> Path:
+        fresh = [f for f in run_folders(self.home) if f not in self.runs_before]
+        if len(fresh) != 1:
+            raise RuntimeError(f"expected one new run in {self.home}/runs, found {len(fresh)}; see {self.log()}")
+        return fresh[0]
+
+    def log(self) -> Path:
+        return self.engine.launch.log
 
 
 def pellucid(*arguments: str) -> tuple[str, ...]:
-    return (sys.executable, "-m", "pellucid.surface.cli", *arguments)
+    return (str(Path(sys.executable).with_name("pellucid")), *arguments)
 
 
-def record(scenario: Scenario, seed: int, home: Path, log: Path, say: Say) -> Recorded:
+def launch(
+    model: str, flags: tuple[str, ...], log: Path, prefix: tuple[str, ...] = (),
+    env: Mapping[str, str] | None = None, say: Say = lambda _: None,
+) -> tuple[Engine, float]:  # fmt: skip
+    """Starts an engine, behind `prefix`, and waits until it serves; returns it and how long that took."""
     port = free_port()
-    command = pellucid("run", "--", *real_engine.command(scenario.model, port, *scenario.flags))
-    say("pellucid " + " ".join(command[3:]))
-    before = set(run_folders(home))
-    environment = {**real_engine.ENVIRONMENT, "PELLUCID_HOME": str(home)}
-    engine = start(Launch(command, real_engine.url(port), log, environment))
+    command = (*prefix, *real_engine.command(model, port, *flags))
+    say(f"$ {' '.join(command)}")
+    engine = start(Launch(command, real_engine.url(port), log, {**real_engine.ENVIRONMENT, **(env or {})}))
     try:
-        ready_s = wait_ready(engine, real_engine.READY_TIMEOUT_S)
-        say(f"the engine serves after {ready_s:.0f} s; {SECONDS:.0f} s of traffic follow")
-        replies = _traffic(engine, scenario, seed)
+        return engine, wait_ready(engine, real_engine.READY_TIMEOUT_S)
+    except BaseException:
+        stop(engine, grace_s=5)
+        raise
+
+
+def serve(model: str, flags: tuple[str, ...], home: Path, log: Path, say: Say = lambda _: None) -> Served:
+    before = frozenset(run_folders(home))
+    engine, ready_s = launch(model, flags, log, pellucid("run", "--"), {"PELLUCID_HOME": str(home)}, say)
+    return Served(engine, model, home, ready_s, before)
+
+
+def record(scenario: Scenario, seed: int, home: Path, log: Path, say: Say) -> tuple[Served, list[Reply]]:
+    """One scenario from start to end."""
+    served = serve(scenario.model, scenario.flags, home, log, say)
+    try:
+        say(f"the engine serves after {served.ready_s:.0f} s; {SECONDS:.0f} s of traffic follow")
+        replies = _traffic(served, scenario, seed)
     finally:
-        stubborn = stop(engine, STOP_S)
-    fresh = [f for f in run_folders(home) if f not in before]
-    if len(fresh) != 1:
-        raise RuntimeError(f"expected one new run in {home}/runs, found {len(fresh)}; see {log}")
-    return Recorded(fresh[0], replies, ready_s, engine.process.returncode, stubborn)
+        served.end()
+    return served, replies
 
 
-def _traffic(engine: Engine, scenario: Scenario, seed: int) -> list[Reply]:
+def _traffic(served: Served, scenario: Scenario, seed: int) -> list[Reply]:
     """The scenario's traffic, after one short request: the first one pays for what the engine sets up late."""
-    first = send(engine.url, scenario.model, [Ask(0, [5, 6, 7, 8], 4, request_id="warm-up")])
+    first = send(served.url, scenario.model, [Ask(0, [5, 6, 7, 8], 4, request_id="warm-up")])
     failed = [r for r in first if not r.ok]
     if failed:
         raise RuntimeError(f"the engine refused the first request: {failed[0].status} {failed[0].error}")
-    return send(engine.url, scenario.model, scenario.asks(random.Random(seed)), until_s=SECONDS)
+    return send(served.url, scenario.model, scenario.asks(random.Random(seed)), until_s=SECONDS)
 
 
-def why(folder: Path, home: Path) -> subprocess.CompletedProcess[str]:
+def why(folder: Path, home: Path) -> str:
     """What a user reads. It is told the run, not the scenario."""
     return _why(folder, home)
 
 
 def findings(folder: Path, home: Path) -> set[str]:
-    done = _why(folder, home, "--json")
-    return {finding["id"] for finding in json.loads(done.stdout)["findings"]}
+    return {finding["id"] for finding in json.loads(_why(folder, home, "--json"))["findings"]}
 
 
-def _why(folder: Path, home: Path, *more: str) -> subprocess.CompletedProcess[str]:
+def _why(folder: Path, home: Path, *more: str) -> str:
     done = subprocess.run(
-        pellucid("why", "--run", folder.name, *more),
+        pellucid("why", "--run", str(folder), *more),
         env={**os.environ, "PELLUCID_HOME": str(home)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode != 0:
-        raise RuntimeError(f"pellucid why --run {folder.name} ended with {done.returncode}: {done.stderr.strip()}")
-    return done
+        raise RuntimeError(f"pellucid why --run {folder} ended with {done.returncode}: {done.stderr.strip()}")
+    return done.stdout

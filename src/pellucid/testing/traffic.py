@@ -92,10 +92,10 @@ async def send_async(url: str, model: str, asks: Sequence[Ask], until_s: float =
     What would be due after `until_s` is not sent, and not in the result; what runs then may finish.
     """
     ended = [asyncio.Event() for _ in asks]
-    began_ns = time.monotonic_ns()
     # A connection each: an idle kept one may be closed by the server in the moment it is used again.
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     async with httpx.AsyncClient(base_url=url, limits=limits, timeout=None, trust_env=False) as client:
+        began_ns = time.monotonic_ns()
 
         async def one(index: int, ask: Ask) -> Reply | None:
             start_ns = began_ns

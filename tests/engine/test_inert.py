@@ -1,0 +1,73 @@
+"""Without a folder to write to, or switched off, the probe does nothing: no hook, no file, no thread."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pellucid.testing.engine import stop
+from pellucid.testing.traffic import Ask, send
+from tools import real_engine
+from tools.prompts import tokens
+from tools.recording import launch
+
+# Loads the plugins as every engine process does, then looks at what the probe would have wrapped.
+LOOK = """
+import json, sys, threading
+from vllm.plugins import load_general_plugins
+import vllm.v1.engine.core, vllm.v1.engine.async_llm, vllm.v1.worker.worker_base
+load_general_plugins()
+from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.engine.core import EngineCore
+from vllm.v1.worker.worker_base import WorkerWrapperBase
+methods = (EngineCore.__init__, Scheduler.schedule, WorkerWrapperBase.init_worker)
+print(json.dumps({
+    "modules": [m.__module__.split(".")[0] for m in methods],
+    "code": [m.__code__.co_filename.rsplit("site-packages/", 1)[-1].split("/")[0] for m in methods],
+    "loaded": "pellucid_probe" in sys.modules,
+    "threads": [t.name for t in threading.enumerate() if "pellucid" in t.name],
+}))
+"""
+
+
+def loaded(**env: str) -> dict[str, object]:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("PELLUCID")}
+    done = subprocess.run(
+        [str(real_engine.PYTHON), "-c", LOOK], env={**clean, **real_engine.ENVIRONMENT, **env},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    seen = json.loads(done.stdout.splitlines()[-1])
+    assert isinstance(seen, dict)
+    return seen
+
+
+@pytest.mark.parametrize("off", [True, False])
+def test_no_hook_without_a_folder_or_switched_off(tmp_path: Path, off: bool) -> None:
+    seen = loaded(PELLUCID_DIR=str(tmp_path), PELLUCID_OFF="1") if off else loaded()
+    assert seen["loaded"], "the plugin was not called at all: nothing was tested"
+    assert (seen["code"], seen["threads"]) == (["vllm"] * 3, [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_with_a_folder_the_same_look_finds_hooks(tmp_path: Path) -> None:
+    assert "pellucid_probe" in str(loaded(PELLUCID_DIR=str(tmp_path)))
+
+
+def test_an_engine_switched_off_serves_and_writes_nothing(tmp_path: Path) -> None:
+    rings = tmp_path / "rings"
+    rings.mkdir()
+    engine, _ = launch(
+        "tiny-dense", ("--max-model-len", "512"), tmp_path / "engine.log",
+        env={"PELLUCID_DIR": str(rings), "PELLUCID_OFF": "1"},
+    )  # fmt: skip
+    try:
+        replies = send(engine.url, "tiny-dense", [Ask(0, tokens(random.Random(1), 20), 20) for _ in range(4)])
+    finally:
+        stubborn = stop(engine)
+    assert [r.output_tokens for r in replies] == [20] * 4
+    assert (list(rings.iterdir()), stubborn) == ([], [])

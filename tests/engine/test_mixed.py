@@ -1,0 +1,277 @@
+"""One engine, everything at once: labels, long prompts, preemption, hang-ups, replies of several shapes.
+
+The engine has few KV blocks and a small token budget, so long prompts go in chunks and long answers are preempted.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import statistics
+import struct
+import threading
+import time
+import tomllib
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pellucid.catalog
+from pellucid.core.units import MS_NS
+from pellucid.store.read import RunReader, open_run
+from pellucid.testing.accounting import LAWS, broken
+from pellucid.testing.traffic import Ask, Reply, send
+from tools.prompts import tokens
+from tools.recording import Served, serve
+
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+BLOCK, BLOCKS, BUDGET = 16, 200, 256
+FLAGS = ("--max-model-len", "2560", "--max-num-seqs", "8", "--block-size", str(BLOCK), "--num-gpu-blocks-override",
+         str(BLOCKS), "--max-num-batched-tokens", str(BUDGET))  # fmt: skip
+
+
+@dataclass(slots=True)
+class Mixed:
+    served: Served
+    run: RunReader
+    replies: dict[str, list[Reply]]
+    round_trips_ns: list[int] = field(default_factory=list)
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """The recorded requests of one part of the traffic, in the order in which they were sent."""
+        return [self.row(reply) for reply in self.replies[name]]
+
+    def row(self, reply: Reply) -> dict[str, Any]:
+        return self.run.one(
+            "SELECT * FROM requests WHERE request_id = $id", {"id": f"cmpl-{reply.ask.request_id}-0"}
+        )
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
+    home = tmp_path_factory.mktemp("mixed")
+    served = serve("tiny-dense", FLAGS, home, home / "engine.log")
+    try:
+        yield record(served)
+    finally:
+        served.end()
+
+
+def record(served: Served) -> Mixed:
+    pick = random.Random(20)
+    replies: dict[str, list[Reply]] = {}
+    round_trips: list[int] = []
+    send(served.url, served.model, [Ask(0, tokens(pick, 8), 4)])
+    for name, asks in traffic(pick).items():
+        done = threading.Event()
+        trips = threading.Thread(target=_round_trips, args=(served.url, done, round_trips))
+        if name == "alone":
+            trips.start()
+        replies[name] = send(served.url, served.model, asks)
+        done.set()
+        if name == "alone":
+            trips.join()
+    vanish(served, tokens(pick, 40))
+    send(served.url, served.model, [Ask(1.0, tokens(pick, 8), 4)])   # the engine goes on after the reset connection
+    served.end()
+    return Mixed(served, open_run(served.folder()), replies, round_trips)
+
+
+def traffic(pick: random.Random) -> dict[str, list[Ask]]:
+    def ask(name: str, n: int, at_s: float, prompt: int, output: int, **more: Any) -> Ask:
+        return Ask(at_s, tokens(pick, prompt), output, request_id=f"{name}-{n}", **more)
+
+    system = tokens(pick, 64)
+    return {
+        "alone": [
+            ask("alone", n, 0.05, 40, 24, after=n - 1 if n else None) for n in range(12)
+        ],
+        "labelled": [
+            ask("labelled", 0, 0.0, 40, 20, task="plan"),
+            ask("labelled", 1, 0.0, 40, 20, headers={"X-Pellucid-Task": "review", "traceparent": TRACE}),
+            Ask(0.0, f"{system} {tokens(pick, 9)}", 20, request_id="labelled-2"),
+            Ask(0.5, f"{system} {tokens(pick, 5)}", 20, request_id="labelled-3"),
+        ],
+        "together": [
+            ask("together", n, pick.uniform(0, 3), pick.randint(20, 200), pick.randint(10, 60), stream=n % 3 != 0)
+            for n in range(24)
+        ],
+        "long": [
+            *(ask("long", n, 0.0, 30, 150) for n in range(3)),
+            *(ask("long", n, 0.3 * n, 1200, 4) for n in range(3, 6)),
+        ],
+        "crowded": [ask("crowded", n, 0.05 * n, 48, 640) for n in range(8)],
+        "left": [
+            *(ask("left", n, 0.0, 60, 400, hang_up_tokens=10 + n) for n in range(3)),
+            *(ask("left", n, 0.0, 60, 200) for n in range(3, 8)),
+            *(ask("left", n, 0.1, 60, 200, hang_up_s=0.2) for n in range(8, 12)),
+        ],
+    }
+
+
+def _round_trips(url: str, done: threading.Event, out: list[int]) -> None:
+    """How long the same server takes for a request that asks nothing of the engine, under the same load."""
+    while not done.wait(0.05):
+        began_ns = time.monotonic_ns()
+        with urllib.request.urlopen(f"{url}/health", timeout=5) as reply:
+            reply.read()
+        out.append(time.monotonic_ns() - began_ns)
+
+
+def vanish(served: Served, prompt: str) -> None:
+    """A client that dies: the connection is reset while its tokens stream."""
+    host, port = served.url.removeprefix("http://").split(":")
+    body = f'{{"model": "{served.model}", "prompt": "{prompt}", "max_tokens": 400, "ignore_eos": true, "stream": true}}'
+    with socket.create_connection((host, int(port))) as s:
+        s.sendall(
+            f"POST /v1/completions HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+            f"X-Request-Id: vanished\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+        )
+        seen = b""
+        while seen.count(b"data: ") < 10:
+            seen += s.recv(65536)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_it_adds_up(mixed: Mixed, law: str) -> None:
+    assert broken(mixed.run, {law: LAWS[law]}) == {}
+
+
+def test_nothing_was_lost_or_wrong_in_the_probe(mixed: Mixed) -> None:
+    lost = mixed.run.one("SELECT sum(lost_count) AS lost, sum(torn_count) AS torn FROM sources")
+    host = mixed.run.one("SELECT max(ring_dropped_count) AS dropped, max(probe_errors_count) AS errors FROM host")
+    assert (lost, host) == ({"lost": 0, "torn": 0}, {"dropped": 0, "errors": 0})
+
+
+def test_no_process_stays_behind(mixed: Mixed) -> None:
+    assert mixed.served.stubborn == []
+
+
+def committed_facts(version: str, device: str) -> set[tuple[str, str, str]]:
+    """Fact, role and state as the table in the catalog has them for an engine version (its minor)."""
+    table = tomllib.loads((Path(pellucid.catalog.__file__).parent / "facts.toml").read_text())
+    minor = ".".join(version.split(".")[:2])
+    every = ("frontend", "engine_core", "worker")
+    return {
+        (name, role, seen["state"])
+        for name, fact in table.items()
+        for role in (every if fact["role"] == "every" else (fact["role"],))
+        for seen in fact["seen"]
+        if (seen["engine"], seen["version"], seen["device"]) == ("vllm", minor, device)
+    }
+
+
+def test_the_facts_are_those_of_the_committed_table(mixed: Mixed) -> None:
+    """By version and process. A fact that quietly became blind fails here, and so does one that became visible."""
+    last = mixed.run.rows(
+        "SELECT role, fact, arg_max(state, rowid) AS state, any_value(engine_version) AS version FROM "
+        "(SELECT *, row_number() OVER () AS rowid FROM facts) GROUP BY role, process, fact"
+    )
+    (version,) = {row["version"] for row in last}
+    assert {(r["fact"], r["role"], r["state"]) for r in last} == committed_facts(version, "cpu")
+
+
+def test_every_request_is_recorded_once(mixed: Mixed) -> None:
+    sent = sum(len(replies) for replies in mixed.replies.values())
+    others = 3    # the first one, the one whose client died, the last one
+    assert mixed.run.one("SELECT count(*) AS n FROM requests")["n"] == sent + others
+
+
+def test_a_label_in_the_body_names_the_task(mixed: Mixed) -> None:
+    row = mixed.rows("labelled")[0]
+    assert (row["task"], row["task_source"]) == ("plan", "vllm_xargs")
+
+
+def test_a_label_in_the_header_names_the_task_and_the_trace_is_kept(mixed: Mixed) -> None:
+    row = mixed.rows("labelled")[1]
+    assert (row["task"], row["task_source"], row["traceparent"]) == ("review", "header", TRACE)
+
+
+def test_requests_with_the_same_first_block_are_one_task(mixed: Mixed) -> None:
+    first, second = mixed.rows("labelled")[2:]
+    assert first["task_source"] == "automatic"
+    assert first["task"] == second["task"]
+    assert first["task"] not in {row["task"] for row in mixed.rows("together")}
+
+
+def test_a_shared_prefix_is_found_in_the_cache(mixed: Mixed) -> None:
+    first, second = mixed.rows("labelled")[2:]
+    assert (first["cached_tokens"], second["cached_tokens"]) == (0, 64)
+
+
+def test_counts_are_those_the_client_was_told(mixed: Mixed) -> None:
+    finished = [r for name in ("alone", "together", "long", "crowded") for r in mixed.replies[name]]
+    told = [(r.prompt_tokens, r.output_tokens, r.finish_reason) for r in finished]
+    rows = [mixed.row(r) for r in finished]
+    assert told == [(r["prompt_tokens"], r["output_tokens"], r["finish_reason"]) for r in rows]
+
+
+def test_long_prompts_went_in_chunks(mixed: Mixed) -> None:
+    shares = mixed.run.rows(
+        "SELECT tokens FROM step_requests WHERE request = $r AND process = $p AND phase = 'prefill'",
+        {"r": mixed.rows("long")[3]["request"], "p": mixed.rows("long")[3]["process"]},
+    )
+    assert len(shares) >= 1200 / BUDGET
+    assert sum(s["tokens"] for s in shares) == 1200
+
+
+def test_a_full_cache_preempts_and_the_tokens_lost_are_counted(mixed: Mixed) -> None:
+    rows = mixed.rows("crowded")
+    assert sum(r["preemptions_count"] for r in rows) > 0
+    assert sum(r["recomputed_tokens"] for r in rows) > 0
+    events = mixed.run.rows("SELECT event, count(*) AS n FROM request_events GROUP BY event")
+    counted = {e["event"]: e["n"] for e in events}
+    assert counted["preempted"] == counted["rescheduled"] == sum(r["preemptions_count"] for r in rows)
+
+
+def test_clients_that_hang_up_are_recorded_with_what_they_got(mixed: Mixed) -> None:
+    for reply, row in zip(mixed.replies["left"][:3], mixed.rows("left")[:3], strict=True):
+        assert (row["finish_reason"], row["aborted_by"]) == ("abort", "client")
+        assert reply.output_tokens is not None
+        assert reply.output_tokens <= row["output_tokens"] < 400
+
+
+def test_a_client_that_dies_is_recorded(mixed: Mixed) -> None:
+    row = mixed.run.one("SELECT * FROM requests WHERE request_id = 'cmpl-vanished-0'")
+    assert (row["finish_reason"], row["aborted_by"]) == ("abort", "client")
+    assert 9 <= row["output_tokens"] < 400
+
+
+def test_clients_that_leave_the_queue_are_recorded(mixed: Mixed) -> None:
+    rows = [r for r in mixed.rows("left")[8:] if r["scheduled_ns"] is None]
+    assert rows, "no request was still waiting when its client hung up"
+    assert {(r["finish_reason"], r["aborted_by"], r["first_token_ns"]) for r in rows} == {("abort", "client", None)}
+
+
+def test_the_client_sees_each_moment_after_it_happened(mixed: Mixed) -> None:
+    for reply in (r for name in ("alone", "together", "crowded") for r in mixed.replies[name]):
+        row = mixed.row(reply)
+        assert reply.sent_ns <= row["arrival_ns"]
+        assert row["last_token_ns"] <= reply.end_ns
+        if reply.first_token_ns is not None and reply.ask.stream:
+            assert row["first_token_ns"] <= reply.first_token_ns
+
+
+def test_ttft_is_what_the_client_measured(mixed: Mixed) -> None:
+    """Both ways to the server, and no more: what a request that asks nothing of the engine takes at the same time."""
+    client = [r.first_token_ns - r.sent_ns for r in mixed.replies["alone"] if r.first_token_ns]
+    recorded = [r["first_delivered_ns"] - r["arrival_ns"] for r in mixed.rows("alone")]
+    beyond = [c - r for c, r in zip(client, recorded, strict=True)]
+    tolerance_ns = max(mixed.round_trips_ns)
+    assert min(beyond) >= 0
+    assert statistics.median(beyond) <= tolerance_ns
+    assert statistics.median(client) > tolerance_ns, "a recording of zeros would pass"
+
+
+def test_token_gaps_are_what_the_client_measured(mixed: Mixed) -> None:
+    """Over a whole reply the ways to the server cancel out, up to one of them."""
+    for reply, row in zip(mixed.replies["alone"], mixed.rows("alone"), strict=True):
+        client_ns = reply.arrivals[-1].time_ns - reply.arrivals[0].time_ns
+        recorded_ns = row["last_token_ns"] - row["first_token_ns"]
+        assert abs(client_ns - recorded_ns) <= max(mixed.round_trips_ns)
+        assert client_ns > 5 * MS_NS
