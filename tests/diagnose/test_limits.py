@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pellucid.diagnose.cases import case_evidence
+from pellucid.diagnose.evidence import WHOLE
 from pellucid.diagnose.registry import all_rules
 from pellucid.diagnose.rule import Case, Row, Rule, Verdict
 
@@ -79,7 +80,7 @@ def judged(rule: str, **change: Any) -> Verdict:
 @pytest.mark.parametrize("rule", sorted(FOUND))
 def test_the_row_has_the_columns_of_the_evidence(rule: str) -> None:
     case = next(c for c in RULES[rule].cases if c.kind == "found")
-    assert set(case_evidence(RULES[rule], case).row(RULES[rule], None)) == set(FOUND[rule])
+    assert set(case_evidence(RULES[rule], case).row(RULES[rule], WHOLE)) == set(FOUND[rule])
 
 
 def test_the_new_cap_is_what_waited_and_no_more() -> None:

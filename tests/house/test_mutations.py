@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pellucid.diagnose.cases import case_evidence
-from pellucid.diagnose.evidence import Evidence
+from pellucid.diagnose.evidence import WHOLE, Evidence
 from pellucid.diagnose.registry import all_rules, rule_files
 from pellucid.diagnose.rule import Row, Rule
 from pellucid.diagnose.run import judge_once
@@ -96,7 +96,7 @@ def _limit_test_fails(rule: Rule) -> bool:
 
 def _case_fails(rule: Rule, number: int) -> bool:
     case = rule.cases[number]
-    verdict = judge_once(rule, _tables(rule.id, number), None, {}, min_rows=1)[1]
+    verdict = judge_once(rule, _tables(rule.id, number), WHOLE, {}, min_rows=1)[1]
     return verdict.kind != case.kind or case.says not in verdict.says
 
 

@@ -9,6 +9,7 @@ import pytest
 from pellucid.catalog.load import knobs, metrics
 from pellucid.core.units import unit_of
 from pellucid.diagnose.cases import case_evidence, run_case
+from pellucid.diagnose.evidence import WHOLE
 from pellucid.diagnose.registry import all_rules, rule_files
 from pellucid.diagnose.rule import Case, Rule
 from pellucid.diagnose.run import diagnose
@@ -75,7 +76,7 @@ def test_needs_are_in_the_schema_and_say_how_to_collect_them(rule: Rule) -> None
 @every_rule
 def test_evidence_columns_carry_a_unit(rule: Rule) -> None:
     case = next(c for c in rule.cases if c.kind == "found")
-    row = case_evidence(rule, case).row(rule, None)
+    row = case_evidence(rule, case).row(rule, WHOLE)
     assert [c for c in row if not unit_of(c)] == []
 
 

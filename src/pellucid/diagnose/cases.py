@@ -8,20 +8,20 @@ from __future__ import annotations
 import pyarrow as pa
 
 from pellucid.core.table import rows
-from pellucid.diagnose.evidence import Evidence, expose, needed
+from pellucid.diagnose.evidence import WHOLE, Evidence, expose, needed
 from pellucid.diagnose.rule import Case, Rule, Verdict
 from pellucid.diagnose.run import judge_once
 from pellucid.store.schema import TABLES
 
 
 def run_case(rule: Rule, case: Case) -> Verdict:
-    return judge_once(rule, case_evidence(rule, case), None, {}, min_rows=1)[1]
+    return judge_once(rule, case_evidence(rule, case), WHOLE, {}, min_rows=1)[1]
 
 
 def case_evidence(rule: Rule, case: Case) -> Evidence:
     """Literal tables → evidence. A column the case leaves out is null; one the rule does not need is refused."""
     tables = {}
-    for table, columns in needed([rule]).items():
+    for table, columns in needed(rule.needs).items():
         literal = rows(case.tables[table]) if table in case.tables else []
         strange = {c for r in literal for c in r} - {*columns, "repeat"}
         if strange:
@@ -29,7 +29,6 @@ def case_evidence(rule: Rule, case: Case) -> Evidence:
         full = [r for r in literal for _ in range(int(r.get("repeat") or 1))]
         kinds = {c.name: c.type for c in TABLES[table].columns}
         data = {c: pa.array([_cell(r.get(c), kinds[c]) for r in full], kinds[c]) for c in columns}
-        data["_window"] = pa.array([0] * len(full), pa.int64())
         tables[table] = pa.table(data)
     return expose(tables)
 

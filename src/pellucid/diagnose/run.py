@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from pellucid.diagnose.evidence import Evidence, gather, missing
+from pellucid.diagnose.evidence import WHOLE, Evidence, Window, gather
+from pellucid.diagnose.load import NEEDS as LOAD_NEEDS
+from pellucid.diagnose.load import load_of
 from pellucid.diagnose.registry import all_rules
 from pellucid.diagnose.rule import (
     BLIND,
@@ -22,13 +24,15 @@ from pellucid.diagnose.rule import (
     Limit,
     Row,
     Rule,
+    Value,
     Verdict,
     blind,
     broken,
     clear,
     not_applicable,
 )
-from pellucid.diagnose.span import Span, Window, span_of
+from pellucid.diagnose.span import NEEDS as SPAN_NEEDS
+from pellucid.diagnose.span import Span, span_of
 from pellucid.store.read import RunReader
 
 MIN_STEPS = Limit(10, "steps", "chosen: a share of fewer than ten steps moves by a tenth with every step")
@@ -59,6 +63,7 @@ class Result:
 class Report:
     span: Span | None
     results: tuple[Result, ...]
+    load: dict[str, Value] = field(default_factory=dict)   # empty without a span
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +75,19 @@ class BlindFact:
 def diagnose(run: RunReader, since_ns: int | None = None, rules: Iterable[Rule] | None = None) -> Report:
     asked = tuple(all_rules() if rules is None else rules)
     facts = _blind_facts(run)
-    span = span_of(run, since_ns)
+    evidence = gather(run, (*SPAN_NEEDS, *LOAD_NEEDS, *(n for r in asked for n in r.needs)), since_ns)
+    span = span_of(evidence)
     if span is None:
         return Report(None, tuple(Result(r, _nothing_recorded(r, facts, since_ns)) for r in asked))
-    evidence = gather(run, asked, span)
-    return Report(span, tuple(judge_rule(r, evidence, span, facts) for r in asked))
+    results = tuple(judge_rule(r, evidence, span, facts) for r in asked)
+    return Report(span, results, load_of(evidence, span))
 
 
 def judge_rule(rule: Rule, evidence: Evidence, span: Span, facts: dict[str, BlindFact]) -> Result:
-    row, whole = judge_once(rule, evidence, None, facts)
+    row, whole = judge_once(rule, evidence, WHOLE, facts)
     if whole.kind != FOUND:
         return Result(rule, whole, row)
-    parts = tuple(
-        WindowVerdict(w, judge_once(rule, evidence, n, facts)[1]) for n, w in enumerate(span.windows)
-    )
+    parts = tuple(WindowVerdict(w, judge_once(rule, evidence, w, facts)[1]) for w in span.windows)
     return persist(Result(rule, whole, row, parts))
 
 
@@ -97,15 +101,16 @@ def persist(result: Result) -> Result:
 
 
 def judge_once(
-    rule: Rule, evidence: Evidence, window: int | None, facts: dict[str, BlindFact], min_rows: float = MIN_STEPS.value
+    rule: Rule, evidence: Evidence, window: Window, facts: dict[str, BlindFact], min_rows: float = MIN_STEPS.value
 ) -> tuple[Row, Verdict]:
-    """One rule over the span (window None) or one window."""
+    """One rule over the span or one window of it."""
     for need in rule.needs:
         if not need.columns:
             continue
-        rows = evidence.rows_count(need.table, window)
-        lacking = missing(evidence, need, window)
-        if lacking and (rows or window is None):
+        seen = evidence.seen(need.table, window)
+        rows = seen["*"]
+        lacking = [c for c in need.columns if not seen[c]]
+        if lacking and (rows or window == WHOLE):
             return Row(), _blind(need.table, lacking, rows, need.collect, facts)
         if rows < min_rows:
             return Row(), not_applicable(f"only {rows} {need.table} here; it takes {min_rows:.0f} to judge")

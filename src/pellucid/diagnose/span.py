@@ -3,7 +3,7 @@
     |== ==      idle      ==|== == ==|= = ====|========|====   ==|
      window 0               1        2        3        4
 
-Idle time does not count, so a recording with a pause in it still has five windows. A window is [start, end).
+Idle time does not count, so a recording with a pause in it still has five windows.
 """
 
 from __future__ import annotations
@@ -11,16 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pellucid.store.read import RunReader
+from pellucid.diagnose.evidence import Evidence, Window
+from pellucid.diagnose.rule import Need
 
+NEEDS = (Need("steps", ("start_ns", "end_ns"), "run the engine with the probe: its engine core writes the steps"),)
 WINDOWS = 5
 BUCKETS = 2_000        # resolution of the cut: 30 ms in a recording of a minute
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    start_ns: int
-    end_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,31 +27,29 @@ class Span:
     windows: tuple[Window, ...]
 
 
-def span_of(run: RunReader, since_ns: int | None) -> Span | None:
-    """The recorded span, or its last `since_ns`; None when no step was recorded in it."""
-    edge = run.one("SELECT min(start_ns) AS first_ns, max(end_ns) AS last_ns FROM steps")
-    if edge["first_ns"] is None or edge["last_ns"] is None:
+def span_of(evidence: Evidence) -> Span | None:
+    """From the first step's start to the last one's end; None when no step was recorded."""
+    (edge,) = evidence.rows("SELECT min(start_ns) AS first_ns, max(end_ns) AS last_ns FROM _all_steps")
+    first_ns, last_ns = edge["first_ns"], edge["last_ns"]
+    if first_ns is None or last_ns is None:
         return None
-    start_ns, end_ns = edge["first_ns"], edge["last_ns"] + 1
-    if since_ns is not None:
-        start_ns = max(start_ns, end_ns - since_ns)
+    start_ns, end_ns = int(first_ns), int(last_ns)
     width_ns = max(1, -(-(end_ns - start_ns) // BUCKETS))
-    busy = run.rows(
-        "SELECT (start_ns - $a) // $w AS bucket, sum(end_ns - start_ns)::BIGINT AS busy_ns "
-        "FROM steps WHERE start_ns >= $a GROUP BY 1 ORDER BY 1",
-        {"a": start_ns, "w": width_ns},
-    )
-    if not busy:
-        return None
-    total_ns = sum(b["busy_ns"] or 0 for b in busy)
-    cuts = _cuts([(start_ns + b["bucket"] * width_ns, b["busy_ns"] or 0) for b in busy], total_ns)
-    edges = [start_ns, *cuts, end_ns]
+    busy = [
+        (start_ns + int(r.number("bucket")) * width_ns, int(r["busy_ns"] or 0))
+        for r in evidence.rows(
+            f"SELECT (start_ns - {start_ns}) // {width_ns} AS bucket, sum(end_ns - start_ns)::BIGINT AS busy_ns "
+            "FROM _all_steps WHERE start_ns IS NOT NULL GROUP BY 1 ORDER BY 1"
+        )
+    ]
+    edges = [None, *_cuts(busy), None]
     windows = tuple(Window(a, b) for a, b in pairwise(edges))
-    return Span(start_ns, end_ns, total_ns, windows)
+    return Span(start_ns, end_ns, sum(ns for _, ns in busy), windows)
 
 
-def _cuts(busy: list[tuple[int, int]], total_ns: int) -> list[int]:
+def _cuts(busy: list[tuple[int, int]]) -> list[int]:
     """Starts of the buckets at which another fifth of the busy time is reached."""
+    total_ns = sum(ns for _, ns in busy)
     cuts: list[int] = []
     done_ns = 0
     for start_ns, busy_ns in busy:

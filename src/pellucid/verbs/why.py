@@ -17,10 +17,10 @@ from typing import Any
 from pellucid.catalog.load import metrics
 from pellucid.core.run import read_info
 from pellucid.core.units import duration, percent, unit_of
-from pellucid.diagnose.load import load_of
 from pellucid.diagnose.rank import Ranked, rank
 from pellucid.diagnose.rule import BLIND, BROKEN, CLEAR, NOT_APPLICABLE, Kind, Value
 from pellucid.diagnose.run import Report, Result, diagnose
+from pellucid.diagnose.span import Span
 from pellucid.diagnose.spell import Engine, SpelledMove, shown, spell
 from pellucid.store.read import RunReader, open_run
 
@@ -33,7 +33,7 @@ def why(folder: Path, since_ns: int | None = None) -> Answer:
     run = open_run(folder)
     report = diagnose(run, since_ns)
     engine = engine_of(run)
-    load = load_of(run, report.span) if report.span else {}
+    load = report.load
     ranked = rank(report.results)
     blind = _blind(run, report)
     return {
@@ -43,7 +43,7 @@ def why(folder: Path, since_ns: int | None = None) -> Answer:
         "healthy": bool(report.span) and not ranked and not _unexplained(load) and _judged(report),
         "load": load,
         "units": {name: unit_of(name) for name in load},
-        "findings": [_finding(r, engine) for r in ranked],
+        "findings": [_finding(r, engine, report.span) for r in ranked],
         "clear": _says(report, CLEAR),
         "not_applicable": _says(report, NOT_APPLICABLE),
         "broken": _says(report, BROKEN),
@@ -96,10 +96,10 @@ def notes(run: RunReader) -> list[str]:
     return lines
 
 
-def _finding(ranked: Ranked, engine: Engine | None) -> Answer:
+def _finding(ranked: Ranked, engine: Engine | None, span: Span | None) -> Answer:
     result = ranked.result
     gain = result.verdict.gain
-    assert gain is not None  # `found` cannot be made without one
+    assert gain is not None and span is not None  # `found` cannot be made without them
     metric = metrics()[gain.metric]
     return {
         "id": result.rule.id,
@@ -107,7 +107,7 @@ def _finding(ranked: Ranked, engine: Engine | None) -> Answer:
         "says": result.verdict.says,
         "evidence": dict(result.evidence),
         "units": {name: unit_of(name) for name in result.evidence},
-        "persistence": _persistence(result),
+        "persistence": _persistence(result, span),
         "gain": {
             "metric": gain.metric, "unit": metric.unit, "better": metric.better,
             "low_ratio": gain.low_ratio, "high_ratio": gain.high_ratio, "scope": gain.scope,
@@ -141,11 +141,15 @@ def _move(move: SpelledMove) -> Answer:
     }  # fmt: skip
 
 
-def _persistence(result: Result) -> Answer:
+def _persistence(result: Result, span: Span) -> Answer:
     windows = [
-        {"start_ns": w.window.start_ns, "end_ns": w.window.end_ns, "kind": w.verdict.kind, "says": w.verdict.says}
+        {
+            "start_ns": span.start_ns if w.window.start_ns is None else w.window.start_ns,
+            "end_ns": span.end_ns if w.window.end_ns is None else w.window.end_ns,
+            "kind": w.verdict.kind, "says": w.verdict.says,
+        }
         for w in result.windows
-    ]
+    ]  # fmt: skip
     k, n = result.found_count(), result.judged_count()
     return {"found_count": k, "judged_count": n, "windows": windows, "says": f"in {k} of {n} windows"}
 
