@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import time
 from dataclasses import asdict, dataclass
@@ -37,7 +36,7 @@ def new_run_id(wall_ns: int) -> str:
 def write_info(folder: Path, info: RunInfo) -> None:
     tmp = folder / "run.json.tmp"
     tmp.write_text(json.dumps(asdict(info), indent=1))
-    os.replace(tmp, folder / "run.json")
+    tmp.replace(folder / "run.json")
 
 
 def read_info(folder: Path) -> RunInfo:

@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+import math
+
 US_NS = 1_000
 MS_NS = 1_000_000
 S_NS = 1_000_000_000
@@ -46,8 +48,8 @@ def parse_span_ns(text: str) -> int:
     """A span as a user types it (`90s`, `5m`, `1.5h`, `500ms`) to ns. Raises ValueError on anything else."""
     for suffix in ("ms", "s", "m", "h", "d"):
         if text.endswith(suffix):
-            number = float(text[: -len(suffix)])
-            if number <= 0:
+            number = _float(text[: -len(suffix)])
+            if not 0 < number < math.inf:
                 break
             return int(number * _SPANS[suffix])
     raise ValueError(f"{text!r} is not a span of time; write it as 90s, 5m or 1.5h")
@@ -63,6 +65,13 @@ def unit_of(column: str) -> str:
         if column.endswith(suffix):
             return unit
     return ""
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def _short(value: float) -> str:

@@ -4,6 +4,9 @@
     run.rows("SELECT step, scheduled_tokens FROM steps WHERE step < $n", {"n": 10})
 
 Every table of the schema is there, empty if nothing was recorded; so are the views of `store/views`.
+
+A segment whose checksum does not fit is left out and reported in `damaged`, as is one that retention deleted under us.
+`step_runs` is most of a run, so its segments are checked when a query first asks for them; the others at once.
 """
 
 from __future__ import annotations
@@ -15,9 +18,15 @@ from typing import Any
 import duckdb
 
 from pellucid.store.schema import TABLES, Table
-from pellucid.store.segment import Damaged, body_fault, conform, find, read_tail
+from pellucid.store.segment import Damaged, body_fault, checksums, conform, file_checksum, find, read_tail
 
 VIEWS = Path(__file__).parent / "views"
+LAZY = ("step_runs", "step_requests")     # a table checked late, and the view on it
+GONE = "retention deleted it after this reader opened the run (PELLUCID_RETAIN_S, PELLUCID_RETAIN_BYTES)"
+CHANGED = "its checksum is not the one noted when it was sealed"
+ATTEMPTS = 5                              # a recorder may seal and expire while we look
+_ASKED_WRONGLY = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.SyntaxException)
+_sound: set[tuple[str, int, int]] = set()   # path, size, mtime of segments checked by this process: they never change
 
 
 @dataclass(slots=True)
@@ -25,12 +34,19 @@ class RunReader:
     folder: Path
     db: duckdb.DuckDBPyConnection
     damaged: list[Damaged] = field(default_factory=list)
+    _read: dict[str, list[Path]] = field(default_factory=dict)   # table → segments its view reads
+    _lazy_checked: bool = False
 
     def rows(self, sql: str, params: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         """Runs one query; each row is a dict. A segment that turns out damaged is left out and reported."""
+        if not self._lazy_checked and any(name in sql for name in LAZY):
+            self._lazy_checked = True
+            _attach(self)
         try:
             return self._rows(sql, params)
-        except (duckdb.IOException, duckdb.InvalidInputException):
+        except _ASKED_WRONGLY:
+            raise
+        except duckdb.Error:
             if not self._drop_damaged():
                 raise
             return self._rows(sql, params)
@@ -48,13 +64,11 @@ class RunReader:
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
     def _drop_damaged(self) -> bool:
-        known = {d.path for d in self.damaged}
-        fresh = [
-            Damaged(path, reason)
-            for table in TABLES.values()
-            for path in find(self.folder, table).segments
-            if path not in known and (reason := body_fault(path))
-        ]
+        fresh = []
+        for path in (p for paths in self._read.values() for p in paths):
+            reason = body_fault(path) if path.exists() else GONE
+            if reason:
+                fresh.append(Damaged(path, reason))
         self.damaged.extend(fresh)
         if fresh:
             _attach(self)
@@ -70,12 +84,40 @@ def open_run(folder: Path) -> RunReader:
 
 
 def _attach(reader: RunReader) -> None:
-    bad = {d.path for d in reader.damaged}
+    noted = checksums(reader.folder)
     for table in TABLES.values():
-        files = find(reader.folder, table)
-        reader.damaged.extend(d for d in files.damaged if d.path not in bad)
-        segments = [p for p in files.segments if p not in bad]
-        _view(reader, table, segments, files.tails)
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                _attach_table(reader, table, noted)
+                break
+            except (duckdb.IOException, FileNotFoundError):
+                if not left:
+                    raise
+
+
+def _attach_table(reader: RunReader, table: Table, noted: dict[str, int]) -> None:
+    """Raises FileNotFoundError or duckdb.IOException when a file went between the look and the read."""
+    files = find(reader.folder, table)
+    if table.name not in LAZY or reader._lazy_checked:
+        files.damaged += [Damaged(p, CHANGED) for p in files.segments if not _is_sound(p, noted.get(p.name))]
+    bad = {d.path for d in reader.damaged}
+    reader.damaged.extend(d for d in files.damaged if d.path not in bad)
+    bad |= {d.path for d in files.damaged}
+    segments = [p for p in files.segments if p not in bad]
+    _view(reader, table, segments, files.tails)
+    reader._read[table.name] = segments
+
+
+def _is_sound(path: Path, noted: int | None) -> bool:
+    if noted is None:
+        return True
+    stat = path.stat()
+    key = (str(path), stat.st_size, stat.st_mtime_ns)
+    if key not in _sound:
+        if file_checksum(path) != noted:
+            return False
+        _sound.add(key)
+    return True
 
 
 def _view(reader: RunReader, table: Table, segments: list[Path], tails: list[Path]) -> None:
@@ -89,7 +131,8 @@ def _view(reader: RunReader, table: Table, segments: list[Path], tails: list[Pat
         parts.append(f"SELECT {columns} FROM {source}")
     for path in tails:
         rows, fault = read_tail(path, schema)
-        if fault and not rows.num_rows and path.stat().st_size:
+        size_bytes = path.stat().st_size     # FileNotFoundError: it was sealed meanwhile
+        if fault and not rows.num_rows and size_bytes and path not in {d.path for d in reader.damaged}:
             reader.damaged.append(Damaged(path, fault))
         name = f"_{path.stem.replace('-', '_')}"
         reader.db.register(name, rows)
@@ -99,4 +142,5 @@ def _view(reader: RunReader, table: Table, segments: list[Path], tails: list[Pat
         parts.append(f"SELECT * FROM _{table.name}_empty")
     types = {"int64": "BIGINT", "double": "DOUBLE", "string": "VARCHAR"}
     cast = ", ".join(f"{f.name}::{types[str(f.type)]} AS {f.name}" for f in schema)
-    reader.db.execute(f"CREATE OR REPLACE VIEW {table.name} AS SELECT {cast} FROM ({' UNION ALL BY NAME '.join(parts)})")
+    source = " UNION ALL BY NAME ".join(parts)
+    reader.db.execute(f"CREATE OR REPLACE VIEW {table.name} AS SELECT {cast} FROM ({source})")

@@ -2,6 +2,10 @@
 
     steps-000000.parquet   sealed, immutable, written under another name and renamed
     steps-000001.arrows    the open tail: schema message, then record batches, no end marker
+    checksums.txt          a line for each sealed segment: `steps-000000.parquet 3e2a11ff`, CRC-32 of the whole file
+
+DuckDB does not look at page checksums, and zstd decodes most flipped bits without complaint, so a segment is checked
+as a whole before it is read. One without a line (its recorder was killed in between) counts as it is.
 
 A tail with the number of a sealed segment is a leftover of a seal that was cut short: the segment counts.
 A tail cut anywhere yields its whole batches. Nothing here judges rows.
@@ -10,6 +14,8 @@ A tail cut anywhere yields its whole batches. Nothing here judges rows.
 from __future__ import annotations
 
 import os
+import re
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +23,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pellucid.store.schema import Table
+
+CHECKSUMS = "checksums.txt"
+_CHECKSUM = re.compile(r"(\S+\.parquet) ([0-9a-f]{8})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +56,24 @@ def number_of(path: Path) -> int:
 
 
 def find(folder: Path, table: Table) -> Files:
-    """The readable files of a table; a segment without a valid footer is reported, not read."""
+    """The readable files of a table; a segment without a valid footer is reported, not read.
+
+    Tails are listed first: one that is sealed while we look is then seen twice, never missed.
+    """
     files = Files()
+    tails = sorted(folder.glob(f"{table.name}-[0-9]*.arrows"))
     sealed = set()
     for path in sorted(folder.glob(f"{table.name}-[0-9]*.parquet")):
-        reason = _footer_fault(path)
+        try:
+            reason = _footer_fault(path)
+        except FileNotFoundError:    # retention took it
+            continue
         if reason:
             files.damaged.append(Damaged(path, reason))
             continue
         sealed.add(number_of(path))
         files.segments.append(path)
-    files.tails = [p for p in sorted(folder.glob(f"{table.name}-[0-9]*.arrows")) if number_of(p) not in sealed]
+    files.tails = [p for p in tails if number_of(p) not in sealed]
     return files
 
 
@@ -67,10 +83,13 @@ def next_number(folder: Path, table: str) -> int:
 
 
 def read_tail(path: Path, schema: pa.Schema) -> tuple[pa.Table, str]:
-    """The whole batches of a tail and, if it ends in a torn batch, why it stopped ("" at a clean end)."""
+    """The whole batches of a tail and, if it ends in a torn batch, why it stopped ("" at a clean end).
+
+    Read, not mapped: the writer takes a half-written batch back, and a mapped page that goes kills the reader.
+    """
     batches: list[pa.RecordBatch] = []
     try:
-        with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as stream:
+        with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as stream:
             while True:
                 batches.append(stream.read_next_batch())
     except StopIteration:
@@ -90,20 +109,55 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def seal(folder: Path, table: Table, number: int) -> Path | None:
-    """Tail → segment, atomically. Returns the segment, None if the tail held no row. Raises OSError on a full disk."""
+    """Tail → segment, atomically. Returns the segment, None if there is none. Raises OSError on a full disk.
+
+    A tail that cannot be read to its end stays as it is: readers take what is whole in it.
+    """
     tail, target = tail_path(folder, table.name, number), segment_path(folder, table.name, number)
-    rows, _ = read_tail(tail, table.arrow())
+    rows, fault = read_tail(tail, table.arrow())
+    if fault:
+        return None
     if rows.num_rows:
         tmp = target.with_suffix(".tmp")
         try:
             pq.write_table(rows, tmp, compression="zstd", write_page_checksum=True)
             _sync(tmp)
-            os.replace(tmp, target)
+            checksum = file_checksum(tmp)
+            tmp.replace(target)
         except OSError:
             tmp.unlink(missing_ok=True)
             raise
+        _note_checksum(folder, target.name, checksum)
     tail.unlink()
     return target if rows.num_rows else None
+
+
+def file_checksum(path: Path) -> int:
+    """CRC-32 of a file, about 1 GB/s."""
+    checksum = 0
+    with path.open("rb") as f:
+        while chunk := f.read(1 << 20):
+            checksum = zlib.crc32(chunk, checksum)
+    return checksum
+
+
+def checksums(folder: Path) -> dict[str, int]:
+    """Segment name → checksum noted when it was sealed. A line cut short by a full disk does not count."""
+    try:
+        text = (folder / CHECKSUMS).read_text(errors="replace")
+    except OSError:
+        return {}
+    lines = (_CHECKSUM.fullmatch(line) for line in text.splitlines())
+    return {m[1]: int(m[2], 16) for m in lines if m}
+
+
+def _note_checksum(folder: Path, name: str, checksum: int) -> None:
+    """The newline comes first, so that a line cut short spoils itself only."""
+    try:
+        with (folder / CHECKSUMS).open("ab", buffering=0) as f:
+            f.write(f"\n{name} {checksum:08x}".encode())
+    except OSError:
+        pass    # the segment itself is whole; it will be read unchecked
 
 
 def body_fault(path: Path) -> str:
@@ -116,8 +170,11 @@ def body_fault(path: Path) -> str:
 
 
 def _footer_fault(path: Path) -> str:
+    """"" or what is wrong with a segment's footer. Raises FileNotFoundError when the file has gone."""
     try:
         pq.read_metadata(path)
+    except FileNotFoundError:
+        raise
     except (pa.ArrowInvalid, OSError) as error:
         return str(error).splitlines()[0]
     return ""

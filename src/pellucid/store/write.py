@@ -5,13 +5,15 @@
     writer.tick()                    # often: flushes what is due, seals what is full
 
 `kill -9` loses what `tick` had not flushed yet (0.5 s by default). A full disk loses nothing sealed: rows wait
-in memory up to `max_pending_rows` a table, then the oldest go and are counted in `lost_rows`.
+in memory up to `max_pending_rows` a table, then the oldest go and are counted in `lost_rows`. A row that does not fit
+its table's types is left out and counted there too: one odd record must not end a recording.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,10 +24,12 @@ import pyarrow as pa
 from pellucid.core.clock import Clock
 from pellucid.core.errors import Failed
 from pellucid.core.units import S_NS
+from pellucid.store.expire import KEEP, Expiry, Retention
 from pellucid.store.schema import TABLES, Table
 from pellucid.store.segment import next_number, seal, tail_path
 
 Row = tuple[Any, ...]
+LOCK_S = 0.2   # `pellucid runs` holds the lock for microseconds to see whether a run is being recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class Limits:
     seal_s: float = 3600.0
     seal_rows: int = 200_000
     max_pending_rows: int = 100_000
+    retention: Retention = KEEP
 
 
 @dataclass(slots=True)
@@ -59,6 +64,7 @@ class RunWriter:
     _tables: dict[str, _Open] = field(default_factory=dict)
     _lock_fd: int = -1
     _flushed_ns: int = 0
+    _expiry: Expiry = field(init=False)
 
     def __post_init__(self) -> None:
         """Raises Failed when the folder cannot be written or another recorder holds it."""
@@ -71,6 +77,7 @@ class RunWriter:
         for table in TABLES.values():
             number = next_number(self.folder, table.name)
             self._tables[table.name] = _Open(table, table.arrow(), number, deque())
+        self._expiry = Expiry(self.folder, self.limits.retention)
 
     def append(self, table: str, row: Row) -> None:
         self._tables[table].pending.append(row)
@@ -91,14 +98,22 @@ class RunWriter:
             except OSError as error:
                 self.fault = f"{error.strerror or error} in {self.folder}"
                 self._shed(tail)
+        self._expiry.tick(self._flushed_ns)
 
     def close(self) -> None:
+        """Flushes and seals. What a full disk leaves no room for is counted in `lost_rows`; tails stay readable."""
         self.flush()
         for tail in self._tables.values():
-            if tail.rows and not self.fault:
-                self._seal(tail)
-            elif tail.fd is not None:
+            self.lost_rows += len(tail.pending)
+            tail.pending.clear()
+            try:
+                if tail.rows:
+                    self._seal(tail)
+            except OSError as error:
+                self.fault = f"{error.strerror or error} in {self.folder}"
+            if tail.fd is not None:
                 os.close(tail.fd)
+                tail.fd = None
         os.close(self._lock_fd)
 
     def _flush(self, tail: _Open) -> None:
@@ -108,15 +123,22 @@ class RunWriter:
             path = tail_path(self.folder, tail.table.name, tail.number)
             tail.fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
             tail.opened_ns = self.clock()
-            if os.fstat(tail.fd).st_size == 0:
-                _write_whole(tail.fd, memoryview(tail.schema.serialize()))
-        count = len(tail.pending)
-        columns = zip(*(tail.pending[i] for i in range(count)), strict=True)
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, tail.schema, strict=True)]
-        _write_whole(tail.fd, memoryview(pa.RecordBatch.from_arrays(arrays, schema=tail.schema).serialize()))
-        for _ in range(count):
-            tail.pending.popleft()
-        tail.rows += count
+        if os.fstat(tail.fd).st_size == 0:   # also when the disk was full the first time
+            _write_whole(tail.fd, memoryview(tail.schema.serialize()))
+        batch = self._batch(tail)
+        if batch.num_rows:
+            _write_whole(tail.fd, memoryview(batch.serialize()))
+        tail.pending.clear()
+        tail.rows += batch.num_rows
+
+    def _batch(self, tail: _Open) -> pa.RecordBatch:
+        try:
+            return _columns(tail.pending, tail.schema)
+        except (ValueError, TypeError, OverflowError):
+            good = deque(row for row in tail.pending if _fits(row, tail.schema))
+            self.lost_rows += len(tail.pending) - len(good)
+            tail.pending = good
+            return _columns(good, tail.schema)
 
     def _seal_if_due(self, tail: _Open) -> None:
         old = self.clock() - tail.opened_ns >= self.limits.seal_s * S_NS
@@ -137,10 +159,29 @@ class RunWriter:
 
 def lock(fd: int, folder: Path) -> None:
     """Takes a folder for one recorder, until the process ends. Raises Failed when another holds it."""
+    end_s = time.monotonic() + LOCK_S
+    while True:
+        try:
+            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if time.monotonic() >= end_s:
+                raise Failed(f"another recorder is at work in {folder}. One at a time: stop it, or record elsewhere") from error  # noqa: E501
+        time.sleep(0.01)
+
+
+def _columns(rows: deque[Row], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows → columns. Raises ValueError, TypeError or OverflowError (pyarrow's are among them) on a row that does not fit."""  # noqa: E501
+    columns = zip(*rows, strict=True) if rows else ((),) * len(schema)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _fits(row: Row, schema: pa.Schema) -> bool:
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise Failed(f"another recorder is at work in {folder}. One at a time: stop it, or record elsewhere") from error
+        _columns(deque((row,)), schema)
+    except (ValueError, TypeError, OverflowError):
+        return False
+    return True
 
 
 def _write_whole(fd: int, data: memoryview) -> None:

@@ -1,0 +1,91 @@
+"""Retention: the oldest sealed segments of raw tables go when a run is too large or they are too old.
+
+    steps-000000.parquet       sealed 8 days ago    goes: retain_s is 7 days
+    steps-000001.parquet       sealed 2 days ago    goes if the run is above retain_bytes
+    requests-000000.parquet    sealed 8 days ago    stays: `requests` is not raw
+    steps-000002.arrows        the open tail        stays
+
+Age counts on the recorder's own clock from when it first saw the segment, so a stepped wall clock deletes nothing;
+a recorder that was restarted keeps segments longer, never shorter. Tails and other tables are never touched.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pellucid.core.units import S_NS
+from pellucid.store.schema import TABLES
+from pellucid.store.segment import number_of
+
+EVERY_NS = 60 * S_NS
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    retain_bytes: float = math.inf
+    retain_s: float = math.inf
+
+
+KEEP = Retention()    # everything, for ever
+
+
+@dataclass(slots=True)
+class Expiry:
+    folder: Path
+    retention: Retention
+    expired_count: int = 0
+    _seen_ns: dict[Path, int] = field(default_factory=dict)
+    _looked_ns: int | None = None
+
+    def tick(self, now_ns: int) -> None:
+        """Looks at most once a minute. A segment that cannot be deleted is tried again then; nothing is raised."""
+        if self._looked_ns is None or now_ns - self._looked_ns >= EVERY_NS:
+            self._looked_ns = now_ns
+            for path in self.due(now_ns):
+                self._delete(path)
+
+    def due(self, now_ns: int) -> list[Path]:
+        """Segments that have to go, oldest first."""
+        raw = self._raw(now_ns)
+        excess_bytes = _size_bytes(self.folder) - self.retention.retain_bytes
+        gone = []
+        for path, size_bytes in raw:
+            old = now_ns - self._seen_ns[path] > self.retention.retain_s * S_NS
+            if old or excess_bytes > 0:
+                gone.append(path)
+                excess_bytes -= size_bytes
+        return gone
+
+    def _raw(self, now_ns: int) -> list[tuple[Path, int]]:
+        """Sealed segments of raw tables with their sizes, oldest first."""
+        found = []
+        for table in (t for t in TABLES.values() if t.raw):
+            for path in self.folder.glob(f"{table.name}-[0-9]*.parquet"):
+                try:
+                    stat = path.stat()
+                except FileNotFoundError:
+                    continue
+                self._seen_ns.setdefault(path, now_ns)
+                found.append((self._seen_ns[path], stat.st_mtime_ns, number_of(path), path, stat.st_size))
+        return [(path, size_bytes) for *_, path, size_bytes in sorted(found)]
+
+    def _delete(self, path: Path) -> None:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError:
+            return
+        self._seen_ns.pop(path, None)
+        self.expired_count += 1
+
+
+def _size_bytes(folder: Path) -> int:
+    total = 0
+    for path in folder.iterdir():
+        if path.suffix in (".parquet", ".arrows"):
+            try:
+                total += path.stat().st_size
+            except FileNotFoundError:
+                continue
+    return total
