@@ -114,9 +114,16 @@ class Batch:
 
     def _share(self, step: int, counts: list[int]) -> Terms:
         terms = Terms()
-        steady = True
+        steady, going_on = True, 0
         for request, tokens in zip(self.members or (), counts, strict=True):
-            steady &= self._one(request, step, tokens, terms)
+            span = request.span
+            if (tokens == 1 and span is not None and span.decoding and not self.drafts
+                    and (request.finished_in is None or request.finished_in == step)):  # fmt: skip
+                going_on += 1    # most members of most batches: nothing of theirs changes
+            else:
+                steady &= self._one(request, step, tokens, terms)
+        terms.decode += going_on
+        terms.decode_requests += going_on
         self._steady = steady
         return terms
 
@@ -150,8 +157,9 @@ class Batch:
         output = 1 if position + tokens >= known else 0
         if output and known == request.prompt_tokens:
             self.firsts.append(request)
-        self._extend(request, Span(step, tokens, position, output, phase))
-        return phase == "decode" and tokens == 1 and output == 1
+        share = Span(step, tokens, position, output, phase)
+        self._extend(request, share)
+        return share.decoding
 
     def _open_outputs(self, request: Request) -> int:
         span = request.span

@@ -25,6 +25,10 @@ class Span:
     first_position: int
     output_tokens: int
     phase: str
+    decoding: bool = field(init=False)   # an ordinary decode: one token computed, one sampled
+
+    def __post_init__(self) -> None:
+        self.decoding = self.phase == "decode" and self.tokens == 1 and self.output_tokens == 1
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +60,7 @@ class Request:
     def row(self, provenance: dict[str, Any]) -> Row:
         known = {**provenance, **self.fields, "internal_id": self.internal_id, "request": self.number or None,
                  "prompt_tokens": self.prompt_tokens}  # fmt: skip
-        if self.position is not None:
+        if self.position is not None or self.fields.get("scheduled_count"):
             known["output_tokens"] = self.outputs
             for column in ("scheduled_tokens", "recomputed_tokens", "discarded_tokens", "drafted_tokens",
                            "accepted_tokens", "preemptions_count", "scheduled_count"):  # fmt: skip

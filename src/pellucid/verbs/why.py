@@ -55,7 +55,7 @@ def why(folder: Path, since_ns: int | None = None) -> Answer:
 def engine_of(run: RunReader) -> Engine | None:
     """The engine core's own description, or that of any process that has one."""
     rows = run.rows(
-        "SELECT engine, engine_version, config_json FROM sources WHERE engine IS NOT NULL ORDER BY "
+        "SELECT engine, engine_version, config_json FROM processes WHERE engine IS NOT NULL ORDER BY "
         "(role LIKE '%engine_core%' AND config_json IS NOT NULL) DESC, config_json IS NULL, start_ns DESC LIMIT 1"
     )
     if not rows:
@@ -88,7 +88,7 @@ def verdict(ranked: list[Ranked], report: Report, load: dict[str, Value]) -> str
 def notes(run: RunReader) -> list[str]:
     """What is missing from the recording itself: damaged files, lost and torn records."""
     lines = [f"{d.path.name} is damaged and was left out: {d.reason}" for d in run.damaged]
-    for r in run.rows("SELECT process, lost_count, torn_count FROM sources ORDER BY process"):
+    for r in run.rows("SELECT process, lost_count, torn_count FROM processes ORDER BY process"):
         if r["lost_count"]:
             lines.append(f"{r['lost_count']} records of {r['process']} were overwritten before they were read")
         if r["torn_count"]:
@@ -201,5 +201,5 @@ def _sentence(says: str) -> str:
 
 
 def _model(run: RunReader) -> str | None:
-    rows = run.rows("SELECT model FROM sources WHERE model IS NOT NULL LIMIT 1")
+    rows = run.rows("SELECT model FROM processes WHERE model IS NOT NULL LIMIT 1")
     return rows[0]["model"] if rows else None

@@ -19,6 +19,7 @@ PATHS = {
     "num_gpu_blocks_override": "cache_config.num_gpu_blocks_override",
     "enable_prefix_caching": "cache_config.enable_prefix_caching",
     "gpu_memory_utilization": "cache_config.gpu_memory_utilization", "kv_cache_dtype": "cache_config.cache_dtype",
+    "kv_cache_memory_bytes": "cache_config.kv_cache_memory_bytes",
     "tensor_parallel_size": "parallel_config.tensor_parallel_size",
     "pipeline_parallel_size": "parallel_config.pipeline_parallel_size",
     "data_parallel_size": "parallel_config.data_parallel_size",

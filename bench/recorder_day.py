@@ -1,0 +1,163 @@
+"""The recorder over a simulated day: shares per second, memory, disk.
+
+    .venv/bin/python bench/recorder_day.py [--steps 4320000] [--running 256]
+
+A writer process puts a day's records (50 steps/s, 256 running, requests of 500 + 250 tokens that come and go) into a
+real ring as fast as the recorder takes them; the recorder is the real one, in a process of its own, with its usual
+settings but a clock that runs with the records. Shares are step-request pairs. Prints its conditions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from array import array
+from pathlib import Path
+
+from pellucid_probe import records
+from pellucid_probe.ring import SEGMENT_BYTES, RingWriter
+
+STEP_NS = 20_000_000
+PROMPT, OUTPUT = 500, 250
+SHARES_PER_S, RSS_BYTES, DISK_BYTES = 200_000, 300 << 20, 3 << 30
+
+
+def write_day(ring: RingWriter, seen: Path, steps: int, running: int) -> None:
+    """A request ends and another comes about once a step at 256 running: the worst case for the frames' deltas."""
+    live = {n: (n * OUTPUT) // running for n in range(1, running + 1)}   # number → tokens still to come, staggered
+    now, made = 1_000_000_000, running
+    for n in live:
+        _add(ring, n, now)
+        ring.write(records.ADMIT, records.pack_admit(records.Admit(n, 0, 1, PROMPT)))
+    members: list[int] = []
+    for step in range(1, steps + 1):
+        now += STEP_NS
+        ended = [n for n, left in live.items() if left <= 0]
+        fresh = []
+        for n in ended:
+            del live[n]
+            made += 1
+            _add(ring, made, now)
+            ring.write(records.ADMIT, records.pack_admit(records.Admit(made, 0, step, 0)))
+            live[made] = OUTPUT
+            fresh.append(made)
+        counts = [PROMPT if n in fresh else 1 for n in live]
+        for n in live:
+            live[n] -= 1
+        for n, left in live.items():
+            if left <= 0:
+                _finish(ring, n, now, step)
+        if list(live) == members and step % records.FULL_EVERY:
+            mode, frame = records.SAME_ONES, b""
+        else:
+            members = list(live)
+            mode, frame = records.FULL, records.full_frame(array("I", members), array("I", counts))
+        ring.write(records.STEP, records.pack_step(records.Step(
+            step, now - STEP_NS + 3000, now - STEP_NS + 600_000, now - 400_000, now - 3000, 16 * step, 0, 16 * step, 8000,
+            len(live), sum(counts), len(live), 3, 0, 8192, running, 40_000, 20_000, 30_000, len(live), 0, 0, 0, 0,
+            records.SEQUENCE_CAP, 1, 1, mode, frame,
+        )))  # fmt: skip
+        ring.write(records.WORK, records.pack_work((step, now - STEP_NS + 700_000, now - 500_000, 0, 0, 0, 0, len(live))))
+        if step % 200 == 0:
+            _keep_pace(ring, seen)
+
+
+def _add(ring: RingWriter, number: int, now: int) -> None:
+    ring.write(records.ADD, records.pack_json({
+        "r": number, "t": now, "i": f"cmpl-{number:08x}-0-0badcafe", "e": f"cmpl-{number:08x}-0", "c": 0, "n": PROMPT,
+        "m": OUTPUT, "k": None, "h": f"{number % 40:016x}",
+    }))  # fmt: skip
+
+
+def _finish(ring: RingWriter, number: int, now: int, step: int) -> None:
+    ring.write(records.FINISH, records.pack_json({"r": number, "t": now, "s": "length", "u": step, "o": OUTPUT,
+                                                  "c": PROMPT + OUTPUT - 1, "p": 0}))  # fmt: skip
+
+
+def _keep_pace(ring: RingWriter, seen: Path) -> None:
+    """Waits while the recorder is more than half a ring behind."""
+    while ring._head - _read(seen) > ring.data_bytes // 2:
+        time.sleep(0.0005)
+
+
+def _read(seen: Path) -> int:
+    try:
+        return int(seen.read_text() or 0)
+    except (FileNotFoundError, ValueError):
+        return 0
+
+
+RECORDER = """
+import json, os, sys, time
+from pathlib import Path
+from pellucid.collect.gpu.nvml import Gpus
+from pellucid.collect.loop import Recorder
+from pellucid.store.write import Limits, RunWriter
+rings, folder, seen = map(Path, sys.argv[1:4])
+done = rings / "done"
+clock_ns = [1_000_000_000]
+r = Recorder(rings, RunWriter(folder, Limits(), lambda: clock_ns[0]), lambda: clock_ns[0], Gpus("bench"))
+def rss():
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+marks, cpu = [], None
+while True:
+    last = done.exists()
+    r.cycle()
+    source = r.sources.get("engine_core-1")
+    core = r.cores.get("engine_core-1")
+    if source is not None and source.ring is not None:
+        seen.with_suffix(".new").write_text(str(source.ring._offset)); os.replace(seen.with_suffix(".new"), seen)
+    if core is not None and core._before is not None:
+        if cpu is None: cpu = time.process_time()
+        clock_ns[0] = core._before.update_end_ns
+    marks.append(rss())
+    if last: break
+    time.sleep(0.001)
+used = time.process_time() - cpu
+r.end()
+print(json.dumps({"rss_max": max(marks), "rss_half": max(marks[: len(marks) // 2]), "cpu_s": used,
+                  "lost": r.sources["engine_core-1"].ring.lost_count, "lost_rows": r.writer.lost_rows}))
+"""
+
+
+def main() -> int:
+    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask.add_argument("--steps", type=int, default=24 * 3600 * 50)
+    ask.add_argument("--running", type=int, default=256)
+    asked = ask.parse_args()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as shm, tempfile.TemporaryDirectory() as disk:
+        rings, folder, seen = Path(shm), Path(disk) / "run", Path(shm) / "seen"
+        ring = RingWriter(str(rings / "engine_core-1.ring"), 128 * SEGMENT_BYTES)
+        recorder = subprocess.Popen([sys.executable, "-c", RECORDER, str(rings), str(folder), str(seen)],
+                                    stdout=subprocess.PIPE, text=True)  # fmt: skip
+        start = time.perf_counter()
+        write_day(ring, seen, asked.steps, asked.running)
+        (rings / "done").touch()
+        out, _ = recorder.communicate()
+        wall_s = time.perf_counter() - start
+        bytes_on_disk = sum(p.stat().st_size for p in folder.iterdir())
+        files = len(list(folder.iterdir()))
+    found = json.loads(out)
+    shares = asked.steps * asked.running
+    rate = shares / found["cpu_s"]
+    day = 24 * 3600 * 50 / asked.steps
+    print(f"conditions: {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {asked.steps:,} "
+          f"steps at {asked.running} running, one request ends and one comes about every step, load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    print(f"recorder CPU        {found['cpu_s']:.0f} s for {shares:,} shares = {rate:,.0f} shares/s (goal {SHARES_PER_S:,}); wall {wall_s:.0f} s")
+    print(f"recorder memory     {found['rss_max'] / 2**20:.0f} MiB at most, {found['rss_half'] / 2**20:.0f} MiB in the first half (goal {RSS_BYTES >> 20})")
+    print(f"disk                {bytes_on_disk / 2**20:.0f} MiB in {files} files; a day {bytes_on_disk * day / 2**30:.2f} GiB (goal {DISK_BYTES >> 30})")
+    print(f"lost                {found['lost']} records, {found['lost_rows']} rows; writer's own peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB")
+    ok = rate >= SHARES_PER_S and found["rss_max"] <= RSS_BYTES and bytes_on_disk * day <= DISK_BYTES and not found["lost"]
+    print("within goals" if ok else "OUTSIDE GOALS")
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
