@@ -108,25 +108,31 @@ def test_cost_is_counted(module: Any) -> None:
     assert Hook.total_cost_ns > 10_000
 
 
+def spend(governor: Governor, windows: int, cost_ns: int, unit_ns: int, requests: int) -> list[bool]:
+    """Runs whole windows; returns what the governor wanted in the last one."""
+    wanted: list[bool] = []
+    for _ in range(windows * Governor.WINDOW):
+        spend.cost_ns += cost_ns        # type: ignore[attr-defined]
+        spend.time_ns += unit_ns        # type: ignore[attr-defined]
+        wanted.append(governor.wants_optional(spend.cost_ns, spend.time_ns, requests))  # type: ignore[attr-defined]
+    return wanted[-Governor.WINDOW :]
+
+
+spend.cost_ns = spend.time_ns = 0       # type: ignore[attr-defined]
+
+
 def test_the_governor_samples_before_it_drops_and_only_above_its_budget() -> None:
     governor = Governor()
-    for _ in range(Governor.WINDOW * 3):
-        governor.note(cost_ns=9_000, work_ns=1_000_000, requests=256)
-    assert (governor.level, governor.wants_optional()) == (0, True)
-    for _ in range(Governor.WINDOW):
-        governor.note(cost_ns=11_000, work_ns=1_000_000, requests=256)
+    assert all(spend(governor, 4, cost_ns=9_000, unit_ns=1_000_000, requests=256))
+    spend(governor, 1, cost_ns=11_000, unit_ns=1_000_000, requests=256)
+    assert sum(spend(governor, 1, 11_000, 1_000_000, 256)) == Governor.WINDOW // Governor.SAMPLE_EVERY
     assert governor.level == 1
-    wanted = 0
-    for _ in range(Governor.WINDOW):
-        wanted += governor.wants_optional()
-        governor.note(cost_ns=11_000, work_ns=1_000_000, requests=256)
-    assert wanted == Governor.WINDOW // Governor.SAMPLE_EVERY
-    assert (governor.level, governor.wants_optional()) == (2, False)
+    assert sum(spend(governor, 2, 11_000, 1_000_000, 256)) == 0
+    assert governor.level == 2
 
 
 def test_the_governor_allows_more_for_long_steps_and_large_batches() -> None:
-    for cost_ns, work_ns, requests in ((40_000, 10_000_000, 16), (35_000, 1_000_000, 1024)):
+    for cost_ns, unit_ns, requests in ((40_000, 10_000_000, 16), (35_000, 1_000_000, 1024)):
         governor = Governor()
-        for _ in range(Governor.WINDOW):
-            governor.note(cost_ns, work_ns, requests)
+        spend(governor, 4, cost_ns, unit_ns, requests)
         assert governor.level == 0

@@ -216,31 +216,31 @@ def argument(args: Tuple[Any, ...], kwargs: "dict[str, Any]", index: int, name: 
 class Governor:
     """Keeps our cost in a process below its budget: samples optional records first, then drops them.
 
-    The budget for a unit of work (a step, a batch of outputs) is the larger of BUDGET_NS, scaled up with the batch
-    above 256 requests, and half a percent of the time the unit took. A unit counts at most OUTLIER_NS: what is longer
-    was the operating system's doing.
+    It looks once in WINDOW units of work (a step, a batch of outputs). The budget of a window is the larger of
+    BUDGET_NS a unit, scaled up with batches above 256 requests, and half a percent of the time the window took.
     """
 
     BUDGET_NS = 10_000
-    WINDOW = 512      # units between decisions
+    WINDOW = 512
     SAMPLE_EVERY = 8
-    OUTLIER_NS = 100_000
 
     def __init__(self) -> None:
         self.level = 0          # 0 everything · 1 optional records one in SAMPLE_EVERY · 2 none
-        self._units = self._cost_ns = self._work_ns = self._requests = 0
+        self._units = 0
+        self._from = (0, 0)     # cost and time when the window began
 
-    def note(self, cost_ns: int, work_ns: int, requests: int) -> None:
+    def wants_optional(self, cost_ns: int, time_ns: int, requests: int) -> bool:
+        """Called once a unit, with the cost so far and the time; whether to write an optional record of this one."""
         self._units += 1
-        self._cost_ns += min(cost_ns, self.OUTLIER_NS)
-        self._work_ns += work_ns
-        self._requests += requests
-        if self._units == self.WINDOW:
-            scale = max(1.0, self._requests / self.WINDOW / 256)
-            budget_ns = max(self.BUDGET_NS * scale * self.WINDOW, 0.005 * self._work_ns)
-            if self._cost_ns > budget_ns and self.level < 2:
-                self.level += 1
-            self._units = self._cost_ns = self._work_ns = self._requests = 0
-
-    def wants_optional(self) -> bool:
+        if self._units % self.WINDOW == 1:
+            self._look(cost_ns, time_ns, requests)
         return self.level == 0 or (self.level == 1 and self._units % self.SAMPLE_EVERY == 0)
+
+    def _look(self, cost_ns: int, time_ns: int, requests: int) -> None:
+        spent_ns, took_ns = cost_ns - self._from[0], time_ns - self._from[1]
+        self._from = (cost_ns, time_ns)
+        if self._units == 1:
+            return
+        budget_ns = max(self.BUDGET_NS * max(1.0, requests / 256) * self.WINDOW, 0.005 * took_ns)
+        if spent_ns > budget_ns and self.level < 2:
+            self.level += 1

@@ -13,7 +13,7 @@ from array import array
 from typing import Any, Dict, List, Tuple
 
 from pellucid_probe import records
-from pellucid_probe.guard import Governor, Hook, StepHook, Target, argument, now_ns
+from pellucid_probe.guard import Hook, StepHook, Target, argument, now_ns
 from pellucid_probe.process import Process, keyed_hash
 from pellucid_probe.vllm.config import effective
 from pellucid_probe.vllm.kv import KvFlow
@@ -46,7 +46,6 @@ State = Any
 class EngineCore:
     def __init__(self, process: Process) -> None:
         self.process = process
-        self.governor = Governor()
         self.kv = KvFlow()
         self._step = 0
         self._in_update = 0                       # the step whose outputs are being processed, 0 between
@@ -54,9 +53,11 @@ class EngineCore:
         self._next_number = 1
         self._members: List[str] = []
         self._since_full = records.FULL_EVERY
-        self._plans: Dict[int, List[Any]] = {}    # scheduled, not yet updated
+        self._plans: Dict[int, Tuple[Any, ...]] = {}    # scheduled, not yet updated
         self._preempted = self._preempted_tokens = 0
         self._cost_before = 0
+        self._whole = False                       # last step: one token for each running request
+        self._cap_name = "max_num_running_reqs"
         hooks = {
             INIT: Hook(INIT, after=self._made),
             SCHEDULE: StepHook(SCHEDULE, self._scheduled),
@@ -82,9 +83,12 @@ class EngineCore:
         scheduler, config = args[0], argument(args, kwargs, 1, "vllm_config")
         self.process.config = effective(config)
         self.process.dp_rank = getattr(config.parallel_config, "data_parallel_rank", None)
-        _check(self.process, "kv.blocks", lambda: self.kv.look(scheduler))
+        if hasattr(scheduler, "max_num_active_reqs"):
+            self._cap_name = "max_num_active_reqs"
+        _check(self.process, "kv.blocks", lambda: self.kv.attach(scheduler))
         _check(self.process, "step.waiting_reason", lambda: (scheduler.get_request_counts(), _deferred(scheduler)))
-        _check(self.process, "step.limits", lambda: (scheduler.max_num_scheduled_tokens, _cap(scheduler)))
+        limits = ("max_num_scheduled_tokens", self._cap_name)
+        _check(self.process, "step.limits", lambda: [getattr(scheduler, name) for name in limits])
         self.process.describe()
 
     def _added(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
@@ -110,13 +114,23 @@ class EngineCore:
         plan.pellucid_step = self._step
         if self._step == 1:
             self._cost_before = Hook.total_cost_ns    # start-up is not a step's cost
-        self._admitted(plan)
-        mode, frame = self._frame(plan.num_scheduled_tokens, tokens)
+        counts = plan.num_scheduled_tokens
+        requests = len(counts)
         running, waiting = scheduler.get_request_counts()
         deferred = min(waiting, _deferred(scheduler)) if waiting else 0
-        budget, cap = scheduler.max_num_scheduled_tokens, _cap(scheduler)
+        budget, cap = scheduler.max_num_scheduled_tokens, getattr(scheduler, self._cap_name)
         preempted, preempted_tokens = self._preempted, self._preempted_tokens
         self._preempted = self._preempted_tokens = 0
+        whole = tokens == requests == running
+        changed = plan.scheduled_new_reqs or plan.finished_req_ids or plan.scheduled_cached_reqs.resumed_req_ids
+        if whole and self._whole and not changed and not preempted and self._since_full < records.FULL_EVERY:
+            # All run, as all did before, and nobody came or went: the same members, without looking at them.
+            self._since_full += 1
+            mode, frame = records.SAME_ONES, b""
+        else:
+            self._admitted(plan)
+            mode, frame = self._frame(counts, tokens)
+        self._whole = whole
         reason = records.NOT_WAITING
         if waiting > deferred:
             # The order of the engine's own admission loop: preemption stops it, then the budget, then the cap.
@@ -124,10 +138,10 @@ class EngineCore:
                       else records.SEQUENCE_CAP if running >= cap else records.KV)  # fmt: skip
         elif waiting:
             reason = records.DEFERRED_ONLY
-        self._plans[self._step] = [
-            start_ns, end_ns, self.kv.state(scheduler), len(plan.num_scheduled_tokens), tokens, running, waiting,
+        self._plans[self._step] = (
+            start_ns, end_ns, self.kv.state(self._step), requests, tokens, running, waiting,
             deferred, budget, cap, preempted, preempted_tokens, reason, mode, frame,
-        ]  # fmt: skip
+        )  # fmt: skip
 
     def _admitted(self, plan: Any) -> None:
         for new in plan.scheduled_new_reqs:
@@ -173,7 +187,7 @@ class EngineCore:
     def _updated(
         self, start_ns: int, end_ns: int, result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]
     ) -> None:
-        plan = argument(args, kwargs, 1, "scheduler_output")
+        plan = args[1] if len(args) > 1 else kwargs["scheduler_output"]
         step, self._in_update = self._in_update, 0
         planned = self._plans.pop(step, None)
         if planned is None:
@@ -182,20 +196,20 @@ class EngineCore:
          preempted_tokens, reason, mode, frame) = planned  # fmt: skip
         outputs, drafts, accepted = self._outputs(plan, result)
         cost, self._cost_before = Hook.total_cost_ns - self._cost_before, Hook.total_cost_ns
-        counts = args[0].get_request_counts()
         self.process.ring.write(records.STEP, records.pack_step_head(
             step, plan_start, plan_end, start_ns, end_ns, kv[0], kv[1], kv[2], cost, requests, tokens,
             running, waiting, deferred, budget, cap, kv[3], kv[4], kv[5], outputs, drafts, accepted, preempted,
-            preempted_tokens, reason, counts[0] + counts[1] > 0, kv[6], mode,
+            preempted_tokens, reason, bool(args[0].requests), kv[6], mode,
         ) + frame)  # fmt: skip
-        self.governor.note(cost, end_ns - plan_start, requests)
-        self.process.shed_level = max(self.process.shed_level, self.governor.level)
 
     def _outputs(self, plan: Any, result: Any) -> Tuple[int, int, int]:
         """Tokens kept, draft tokens, draft tokens accepted. One token per output unless there is speculation."""
         drafts = plan.scheduled_spec_decode_tokens
         if not drafts:
-            return sum(len(per_client.outputs) for per_client in result.values()), 0, 0
+            kept = 0
+            for per_client in result.values():
+                kept += len(per_client.outputs)
+            return kept, 0, 0
         triples: List[int] = []
         kept = drafted = accepted = 0
         for per_client in result.values():
@@ -238,10 +252,6 @@ def _carry_external_id(_state: State, result: Any, args: Tuple[Any, ...], kwargs
 def _deferred(scheduler: Any) -> int:
     blocked = getattr(scheduler, "deferred_waiting", None)
     return len(scheduler.skipped_waiting if blocked is None else blocked)
-
-
-def _cap(scheduler: Any) -> int:
-    return int(getattr(scheduler, "max_num_active_reqs", scheduler.max_num_running_reqs))
 
 
 def _check(process: Process, fact: str, read: Any) -> None:

@@ -32,7 +32,6 @@ TARGETS: Dict[str, Tuple[Target, ...]] = {
     "request.finish_reason": (END,),
     "request.client_abort": (ABORT,),
 }
-S_NS = 1_000_000_000
 FORMATS = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
 
 
@@ -51,8 +50,6 @@ class Frontend:
     def __init__(self, process: Process) -> None:
         self.process = process
         self.governor = Governor()
-        self._cost_before = Hook.total_cost_ns
-        self._delivered_ns = 0
         process.optional_facts.append("request.delivered")
         hooks = {
             HTTP: Hook(HTTP, before=_arrived),
@@ -83,13 +80,9 @@ class Frontend:
         outputs = argument(args, kwargs, 1, "engine_core_outputs")
         if not outputs:
             return
-        if self.governor.wants_optional():
+        if self.governor.wants_optional(Hook.total_cost_ns, end_ns, len(outputs)):
             stamp = argument(args, kwargs, 2, "engine_core_timestamp") or 0.0
             self.process.ring.write(records.DELIVER, records.pack_deliver((start_ns, end_ns, stamp, len(outputs))))
-        cost, self._cost_before = Hook.total_cost_ns - self._cost_before, Hook.total_cost_ns
-        # A step's outputs come once a step, so the time since the last ones is the step's.
-        self.governor.note(cost, min(end_ns - self._delivered_ns, S_NS), len(outputs))
-        self._delivered_ns = end_ns
         self.process.shed_level = self.governor.level
 
     def _ended(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:

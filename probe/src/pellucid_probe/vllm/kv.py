@@ -18,6 +18,7 @@ TOUCH = Target(_POOL, "BlockPool.touch", ("self", "blocks"))
 FREE = Target(_POOL, "BlockPool.free_blocks", ("self", "ordered_blocks"))
 
 
+CACHED_EVERY = 8    # steps between readings of the number of cached blocks, which moves slowly
 # allocated, revived, freed, total, free, cached, seen
 KvState = Tuple[int, int, int, int, int, int, int]
 
@@ -27,6 +28,9 @@ class KvFlow:
 
     def __init__(self) -> None:
         self.allocated = self.revived = self.freed = 0
+        self.total = self.cached = 0
+        self._pool: Any = None
+        self._queue: Any = None
 
     def hooks(self) -> List[Hook]:
         return [
@@ -35,17 +39,20 @@ class KvFlow:
             Hook(FREE, before=_free_now, after=self._returned),
         ]
 
-    def look(self, scheduler: Any) -> Tuple[int, int, int]:
-        """Usable blocks (the null block is not), free ones, prefix hashes held. AttributeError if the pool differs."""
+    def attach(self, scheduler: Any) -> None:
+        """Remembers the pool. Raises AttributeError if it is not what we know."""
         pool = scheduler.kv_cache_manager.block_pool
-        return pool.num_gpu_blocks - 1, pool.free_block_queue.num_free_blocks, len(pool.cached_block_hash_to_block)
+        self.total = pool.num_gpu_blocks - 1     # the null block is not for use
+        self._queue, self.cached = pool.free_block_queue, len(pool.cached_block_hash_to_block)
+        self._queue.num_free_blocks  # noqa: B018
+        self._pool = pool
 
-    def state(self, scheduler: Any) -> KvState:
-        try:
-            total, free, cached = self.look(scheduler)
-        except AttributeError:
+    def state(self, step: int) -> KvState:
+        if self._pool is None:
             return 0, 0, 0, 0, 0, 0, 0
-        return self.allocated, self.revived, self.freed, total, free, cached, 1
+        if step % CACHED_EVERY == 1:
+            self.cached = len(self._pool.cached_block_hash_to_block)
+        return (self.allocated, self.revived, self.freed, self.total, self._queue.num_free_blocks, self.cached, 1)
 
     def _took(self, blocks: Any) -> None:
         self.allocated += len(blocks)

@@ -25,7 +25,6 @@ class Worker:
         self.governor = Governor()
         self._execute: Optional[Tuple[int, int, int]] = None    # step, start, end: waiting for its sampling
         self._sampling_hooked = False
-        self._cost_before = Hook.total_cost_ns
         self._rank = -1
         self._graph_mode = self._padded_tokens = records.UNSEEN
         process.optional_facts += ["worker.times", "worker.graph_mode", "worker.padded_tokens"]
@@ -68,11 +67,9 @@ class Worker:
             self._write(step, (execute_start, execute_end), (start_ns, end_ns))
 
     def _write(self, step: int, execute: Tuple[int, int], sample: Tuple[int, int]) -> None:
-        if self.governor.wants_optional():
+        if self.governor.wants_optional(Hook.total_cost_ns, execute[1], 0):
             record = (step, *execute, *sample, self._rank, self._graph_mode, self._padded_tokens)
             self.process.ring.write(records.WORK, records.pack_work(record))
-        cost, self._cost_before = Hook.total_cost_ns - self._cost_before, Hook.total_cost_ns
-        self.governor.note(cost, max(execute[1], sample[1]) - execute[0], 0)
         self.process.shed_level = self.governor.level
 
     def _batch_shape(self, context: Any) -> int:
