@@ -86,26 +86,42 @@ def open_run(folder: Path) -> RunReader:
 def _attach(reader: RunReader) -> None:
     noted = checksums(reader.folder)
     for table in TABLES.values():
-        for left in reversed(range(ATTEMPTS)):
+        for attempt in range(ATTEMPTS):
             try:
-                _attach_table(reader, table, noted)
+                _attach_table(reader, table, noted, one_by_one=attempt > 0)
                 break
-            except (duckdb.IOException, FileNotFoundError):
-                if not left:
+            except (duckdb.Error, FileNotFoundError):
+                if attempt == ATTEMPTS - 1:
                     raise
 
 
-def _attach_table(reader: RunReader, table: Table, noted: dict[str, int]) -> None:
-    """Raises FileNotFoundError or duckdb.IOException when a file went between the look and the read."""
+def _attach_table(reader: RunReader, table: Table, noted: dict[str, int], one_by_one: bool) -> None:
+    """Raises FileNotFoundError or duckdb.Error when a file went meanwhile or its footer is refused; `one_by_one` finds
+    out which."""
     files = find(reader.folder, table)
     if table.name not in LAZY or reader._lazy_checked:
         files.damaged += [Damaged(p, CHANGED) for p in files.segments if not _is_sound(p, noted.get(p.name))]
+    if one_by_one:
+        files.damaged += [Damaged(p, fault) for p in files.segments if (fault := _refused(reader, p))]
     bad = {d.path for d in reader.damaged}
-    reader.damaged.extend(d for d in files.damaged if d.path not in bad)
-    bad |= {d.path for d in files.damaged}
-    segments = [p for p in files.segments if p not in bad]
+    fresh = {d.path: d for d in files.damaged if d.path not in bad}
+    reader.damaged.extend(fresh.values())
+    segments = [p for p in files.segments if p not in bad and p not in fresh]
     _view(reader, table, segments, files.tails)
     reader._read[table.name] = segments
+
+
+def _refused(reader: RunReader, path: Path) -> str:
+    try:
+        reader.db.execute(f"DESCRIBE SELECT * FROM {_source([path])}")
+    except duckdb.Error as error:
+        return str(error).splitlines()[0] if path.exists() else GONE
+    return ""
+
+
+def _source(paths: list[Path]) -> str:
+    names = ", ".join("'" + str(p).replace("'", "''") + "'" for p in paths)
+    return f"read_parquet([{names}], union_by_name = true)"
 
 
 def _is_sound(path: Path, noted: int | None) -> bool:
@@ -124,8 +140,7 @@ def _view(reader: RunReader, table: Table, segments: list[Path], tails: list[Pat
     schema = table.arrow()
     parts = []
     if segments:
-        names = ", ".join("'" + str(p).replace("'", "''") + "'" for p in segments)
-        source = f"read_parquet([{names}], union_by_name = true)"
+        source = _source(segments)
         have = {r[0] for r in reader.db.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
         columns = ", ".join(n if n in have else f"NULL AS {n}" for n in table.names())
         parts.append(f"SELECT {columns} FROM {source}")

@@ -151,7 +151,7 @@ STEP_RUNS = Table("step_runs", "consecutive steps in which a request had the sam
         first_position: position of the first token computed
         output_tokens: tokens sampled for it in each of these steps
         """),
-    *_c("phase: prefill, decode or recompute", STR),
+    *_c("phase: prefill, decode, recompute, or discarded (its request was gone when the result came)", STR),
 ), raw=True)  # fmt: skip
 
 REQUEST_EVENTS = Table("request_events", "something that happened to a request, in order", (

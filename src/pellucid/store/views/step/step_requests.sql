@@ -4,7 +4,7 @@
 --   request BIGINT          request number
 --   tokens BIGINT           tokens computed for it in this step
 --   output_tokens BIGINT    tokens sampled for it in this step
---   phase VARCHAR           prefill, decode or recompute
+--   phase VARCHAR           prefill, decode, recompute or discarded
 --   position BIGINT         position of its first token in this step
 CREATE OR REPLACE VIEW step_requests AS
 SELECT process,
