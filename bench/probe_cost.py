@@ -65,7 +65,8 @@ def fill(engine: Any, running: int) -> None:
         prompt = [pick.randrange(3, 4000) for _ in range(PROMPT_TOKENS)]
         # Lengths differ, so that requests end, and the batch changes, at different steps.
         params = SamplingParams(max_tokens=OUTPUT_TOKENS + i % 64, ignore_eos=True)
-        engine.add_request(Request(f"req-{i}-0badcafe", prompt, params, None, arrival_time=time.time(), block_hasher=hasher))
+        request = Request(f"req-{i}-0badcafe", prompt, params, None, arrival_time=time.time(), block_hasher=hasher)
+        engine.add_request(request)
 
 
 def drive(engine: Any, hooks: list[Any]) -> Measured:
@@ -150,11 +151,12 @@ def main(model: str, running: int = 256) -> int:
     p99 = ordered[int(len(ordered) * 0.99)]
     front, work = frontend_us(running), worker_us()
     paired = statistics.median(measured.on_us) - statistics.median(measured.off_us)
-    print(f"conditions: {platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python "
-          f"{platform.python_version()}, engine {process.engine_version}, {running} running, {PROMPT_TOKENS}-token prompts, "
-          f"block {BLOCK_TOKENS}, {len(measured.on_us)} steps on and {len(measured.off_us)} off, load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    print(f"conditions: {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, engine "
+          f"{process.engine_version}, {running} running, {PROMPT_TOKENS}-token prompts, block {BLOCK_TOKENS}, "
+          f"{len(measured.on_us)} steps on and {len(measured.off_us)} off, load {os.getloadavg()[0]:.1f}")  # fmt: skip
     print(f"engine's own schedule + update     {statistics.median(measured.off_us):8.0f} us a step (median)")
-    print(f"engine core hooks, own clocks      {core:8.1f} us mean   {statistics.median(ordered):.1f} p50   {p99:.1f} p99")
+    print(f"engine core hooks, own clocks      {core:8.1f} us mean   {statistics.median(ordered):.1f} p50   "
+          f"{p99:.1f} p99")  # fmt: skip
     print(f"engine core hooks, on minus off    {paired:8.1f} us (medians)")
     print(f"frontend hook, a step's outputs    {front:8.1f} us mean")
     print(f"worker record                      {work:8.1f} us mean")

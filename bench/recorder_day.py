@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
@@ -60,11 +59,12 @@ def write_day(ring: RingWriter, seen: Path, steps: int, running: int) -> None:
             members = list(live)
             mode, frame = records.FULL, records.full_frame(array("I", members), array("I", counts))
         ring.write(records.STEP, records.pack_step(records.Step(
-            step, now - STEP_NS + 3000, now - STEP_NS + 600_000, now - 400_000, now - 3000, 16 * step, 0, 16 * step, 8000,
-            len(live), sum(counts), len(live), 3, 0, 8192, running, 40_000, 20_000, 30_000, len(live), 0, 0, 0, 0,
+            step, now - STEP_NS + 3000, now - STEP_NS + 600_000, now - 400_000, now - 3000, 16 * step, 0, 16 * step,
+            8000, len(live), sum(counts), len(live), 3, 0, 8192, running, 40_000, 20_000, 30_000, len(live), 0, 0, 0, 0,
             records.SEQUENCE_CAP, 1, 1, mode, frame,
         )))  # fmt: skip
-        ring.write(records.WORK, records.pack_work((step, now - STEP_NS + 700_000, now - 500_000, 0, 0, 0, 0, len(live))))
+        work = (step, now - STEP_NS + 700_000, now - 500_000, 0, 0, 0, 0, len(live))
+        ring.write(records.WORK, records.pack_work(work))
         if step % 200 == 0:
             _keep_pace(ring, seen)
 
@@ -128,7 +128,7 @@ print(json.dumps({"rss_max": max(marks), "rss_half": max(marks[: len(marks) // 2
 
 
 def main() -> int:
-    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     ask.add_argument("--steps", type=int, default=24 * 3600 * 50)
     ask.add_argument("--running", type=int, default=256)
     asked = ask.parse_args()
@@ -148,13 +148,18 @@ def main() -> int:
     shares = asked.steps * asked.running
     rate = shares / found["cpu_s"]
     day = 24 * 3600 * 50 / asked.steps
-    print(f"conditions: {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {asked.steps:,} "
-          f"steps at {asked.running} running, one request ends and one comes about every step, load {os.getloadavg()[0]:.1f}")  # fmt: skip
-    print(f"recorder CPU        {found['cpu_s']:.0f} s for {shares:,} shares = {rate:,.0f} shares/s (goal {SHARES_PER_S:,}); wall {wall_s:.0f} s")
-    print(f"recorder memory     {found['rss_max'] / 2**20:.0f} MiB at most, {found['rss_half'] / 2**20:.0f} MiB in the first half (goal {RSS_BYTES >> 20})")
-    print(f"disk                {bytes_on_disk / 2**20:.0f} MiB in {files} files; a day {bytes_on_disk * day / 2**30:.2f} GiB (goal {DISK_BYTES >> 30})")
-    print(f"lost                {found['lost']} records, {found['lost_rows']} rows; writer's own peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB")
-    ok = rate >= SHARES_PER_S and found["rss_max"] <= RSS_BYTES and bytes_on_disk * day <= DISK_BYTES and not found["lost"]
+    print(f"conditions: {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+          f"{asked.steps:,} steps at {asked.running} running, about one request ends and one comes every step, "
+          f"load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    print(f"recorder CPU     {found['cpu_s']:.0f} s for {shares:,} shares = {rate:,.0f} shares/s "
+          f"(goal {SHARES_PER_S:,}); wall {wall_s:.0f} s")  # fmt: skip
+    print(f"recorder memory  {found['rss_max'] / 2**20:.0f} MiB at most, {found['rss_half'] / 2**20:.0f} MiB in the "
+          f"first half (goal {RSS_BYTES >> 20})")  # fmt: skip
+    print(f"disk             {bytes_on_disk / 2**20:.0f} MiB in {files} files; a day "
+          f"{bytes_on_disk * day / 2**30:.2f} GiB (goal {DISK_BYTES >> 30})")  # fmt: skip
+    print(f"lost             {found['lost']} records, {found['lost_rows']} rows")
+    fits = found["rss_max"] <= RSS_BYTES and bytes_on_disk * day <= DISK_BYTES
+    ok = rate >= SHARES_PER_S and fits and not found["lost"]
     print("within goals" if ok else "OUTSIDE GOALS")
     return 0 if ok else 1
 

@@ -77,6 +77,8 @@ def test_rows_agree_with_the_engines_own_books(seed: int, steps: int, every: int
                                     + draft_tokens + discarded_tokens) AS unbalanced
             FROM steps""")[0]
         assert total == {"recomputed": books.recomputed, "discarded": books.discarded, "unbalanced": 0}
+        assert bench.rows("""SELECT step FROM step_shares GROUP BY process, step
+                             HAVING abs(sum(share_ratio) - 1) > 1e-9""") == []
         requests = bench.rows("SELECT * FROM requests WHERE scheduled_tokens > 0")
         assert {r["request"]: r["scheduled_tokens"] for r in requests} == books.scheduled
         assert {r["request"]: r["output_tokens"] for r in requests if r["output_tokens"]} == {

@@ -124,6 +124,7 @@ class ToyEngine:
             self.books.scheduled[toy.number] = self.books.scheduled.get(toy.number, 0) + tokens
             if toy.gone:
                 self.books.discarded += tokens
+                self.books.shares.append((self.step, toy.number, tokens, "discarded", 0))
                 continue
             known = toy.prompt + toy.outputs
             again = min(tokens, max(0, toy.high - toy.computed))

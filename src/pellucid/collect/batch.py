@@ -131,9 +131,7 @@ class Batch:
         """One request's share; returns whether it is an ordinary decode that can go on as it is."""
         position = self.position(request)
         if request.finished_in is not None and request.finished_in != step:
-            self.close(request)
-            request.add("scheduled_tokens", tokens)
-            request.add("discarded_tokens", tokens)
+            self._discarded(request, step, tokens, position)
             terms.discarded += tokens
             return False
         if position is None or request.prompt_tokens is None:
@@ -191,6 +189,13 @@ class Batch:
         terms.draft += drafted
         terms.decode += tokens - drafted
         terms.decode_requests += 1
+
+    def _discarded(self, request: Request, step: int, tokens: int, position: int | None) -> None:
+        """Computed for a request that was gone when the result came."""
+        self.close(request)
+        request.add("scheduled_tokens", tokens)
+        request.add("discarded_tokens", tokens)
+        self.emit((self.process, request.number, step, step, tokens, position, 0, "discarded"))
 
     def _unknown(self, request: Request, step: int, tokens: int, terms: Terms) -> bool:
         """In the batch, but its admission was not seen. A single token is a decode; more could be anything."""

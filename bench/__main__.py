@@ -1,0 +1,37 @@
+"""Every benchmark, one after the other, each with its conditions; `make bench`.
+
+    .venv/bin/python -m bench [NAME …]
+
+They want a quiet machine. The exit code is that of the worst; a figure outside its goal is printed all the same.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+OURS, ENGINE = (HERE.parent / venv / "bin/python" for venv in (".venv", ".venv-engine"))
+MODEL = HERE.parent / ".models" / "tiny-dense"
+
+COMMANDS: dict[str, list[str]] = {
+    "help_speed": [str(OURS), str(HERE / "help_speed.py")],
+    "why_speed": [str(OURS), str(HERE / "why_speed.py")],
+    "probe_cost": [str(ENGINE), str(HERE / "probe_cost.py"), str(MODEL)],
+    "recorder_day": [str(OURS), str(HERE / "recorder_day.py"), "--steps", "400000"],
+    "engine_overhead": [str(OURS), "-m", "bench.engine_overhead"],
+    "attribution": [str(OURS), "-m", "bench.attribution"],
+}
+
+
+def main(names: list[str]) -> int:
+    worst = 0
+    for name in names or COMMANDS:
+        print(f"\n== {name}", flush=True)
+        worst = max(worst, abs(subprocess.run(COMMANDS[name], check=False, cwd=HERE.parent).returncode))
+    return worst
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
