@@ -1,7 +1,7 @@
 """Prompts drawn by a seed: plausible English of a wanted length for Gemma, exact token counts for the tiny models.
 
     passage(random.Random(1), words=12)  →  "The harbour clerk repaired a brass lamp before noon. The young baker …"
-    tokens(random.Random(1), 3)          →  "t549 t2331 t391"
+    tokens(random.Random(1), 3)          →  "t141 t36 t261"
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WHEN = ("before noon", "after the storm", "without a word", "at the market", "du
         "while the others slept", "on the second attempt", "near the lock gates", "in front of the council",
         "a week too late", "with great care", "for the last time")  # fmt: skip
 
-FIRST_WORD, VOCABULARY = 4, 4096     # the tiny models' words below t4 are special
+WORDS = range(4, 512)     # words that every tiny model knows; those below t4 are special
 
 
 def passage(pick: random.Random, words: int) -> str:
@@ -43,4 +43,4 @@ def summary(pick: random.Random, words: int) -> str:
 
 def tokens(pick: random.Random, count: int) -> str:
     """A prompt of exactly `count` tokens for a tiny model."""
-    return " ".join(f"t{pick.randrange(FIRST_WORD, VOCABULARY)}" for _ in range(count))
+    return " ".join(f"t{pick.choice(WORDS)}" for _ in range(count))

@@ -37,11 +37,15 @@ def url(port: int) -> str:
 
 
 def command(model: str, port: int, *flags: str) -> tuple[str, ...]:
-    """The API server's command line; the model is served under its short name."""
+    """The API server's command line, to be run in ROOT; the model is served under its short name.
+
+    Paths are relative, so that a recording made here says the same on every machine.
+    """
     missing = [str(p) for p in (PYTHON, MODELS / model) if not p.exists()]
     if missing:
         raise FileNotFoundError(f"{' and '.join(missing)} missing. Try: make engine")
     return (
-        str(PYTHON), "-m", MODULE, "--model", str(MODELS / model), "--served-model-name", model,
-        "--host", "127.0.0.1", "--port", str(port), "--enforce-eager", "--dtype", dtype(), *flags,
+        str(PYTHON.relative_to(ROOT)), "-m", MODULE, "--model", str((MODELS / model).relative_to(ROOT)),
+        "--served-model-name", model, "--host", "127.0.0.1", "--port", str(port), "--enforce-eager",
+        "--dtype", dtype(), *flags,
     )  # fmt: skip

@@ -69,7 +69,8 @@ def launch(
     port = free_port()
     command = (*prefix, *real_engine.command(model, port, *flags))
     say(f"$ {' '.join(command)}")
-    engine = start(Launch(command, real_engine.url(port), log, {**real_engine.ENVIRONMENT, **(env or {})}))
+    environment = {**real_engine.ENVIRONMENT, **(env or {})}
+    engine = start(Launch(command, real_engine.url(port), log, environment, cwd=real_engine.ROOT))
     try:
         return engine, wait_ready(engine, real_engine.READY_TIMEOUT_S)
     except BaseException:

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pellucid.testing.traffic import Ask
 from tools.prompts import passage, story, summary, tokens
 
 SECONDS = 40.0
-MANY = 400          # more asks than a user gets through in SECONDS
+MANY = 100          # more asks than a user gets through in SECONDS
 
 Traffic = Callable[[random.Random], list[Ask]]
 
@@ -46,7 +46,7 @@ def user(asks: list[Ask], count: int, think_s: float, draw: Callable[[], Ask], s
             at_s, after = start_s, None
         else:
             at_s, after = think_s, len(asks) - 1
-        asks.append(Ask(at_s, ask.prompt, ask.output_tokens, ask.task, stream=ask.stream, after=after))
+        asks.append(replace(ask, at_s=at_s, after=after))
 
 
 def few_users(pick: random.Random) -> list[Ask]:
@@ -111,12 +111,14 @@ def crowd(count: int, output_tokens: int) -> Traffic:
     """Users of a tiny model who do not stream: neither the client nor the frontend has much to do."""
 
     def draw(pick: random.Random) -> list[Ask]:
+        def one() -> Ask:
+            # Lengths differ, so that the users do not all come back at once.
+            length = pick.randint(output_tokens // 2, output_tokens * 3 // 2)
+            return Ask(0, tokens(pick, 8), length, "crowd", stream=False, extra={"temperature": 0})
+
         asks: list[Ask] = []
         for _ in range(count):
-            user(
-                asks, MANY, 0.0, lambda: Ask(0, tokens(pick, 8), output_tokens, "crowd", stream=False),
-                pick.uniform(0, 1),
-            )  # fmt: skip
+            user(asks, MANY, 0.0, one, pick.uniform(0, 1))
         return asks
 
     return draw
@@ -124,6 +126,8 @@ def crowd(count: int, output_tokens: int) -> Traffic:
 
 GEMMA = "gemma-3-270m"
 CONTEXT = ("--max-model-len", "2048")
+# Gemma's layers form six KV groups: 32 tokens take six blocks, and the engine wants 48 for a context of 256.
+FEW_BLOCKS = ("--max-model-len", "256", "--max-num-seqs", "16", "--block-size", "32")
 
 _ALL = (
     Scenario(
@@ -144,13 +148,12 @@ _ALL = (
         stories_and_documents(4, 500, 0.8, MANY), "batch.prefill_stalling_decode",
     ),
     Scenario(
-        "few-blocks", "eight users, KV blocks for about half of what they write", GEMMA,
-        (*CONTEXT, "--max-num-seqs", "16", "--block-size", "16", "--num-gpu-blocks-override", "40"),
-        long_stories(8, 96), "kv.preemption_storm",
+        "few-blocks", "eight users, KV blocks for about three of them", GEMMA,
+        (*FEW_BLOCKS, "--num-gpu-blocks-override", "60"), long_stories(8, 64), "kv.preemption_storm",
     ),
     Scenario(
         "busy-host", "a one-layer model with a crowd running: hardly any model, all scheduler", "tiny-shallow",
-        (*CONTEXT, "--max-num-seqs", "256"), crowd(128, 200), "host.engine_core_busy",
+        (*CONTEXT, "--max-num-seqs", "256"), crowd(240, 200), "host.engine_core_busy",
     ),
     Scenario(
         "cap-reached", "two users, two may run at a time", GEMMA,
@@ -168,12 +171,11 @@ _ALL = (
     ),
     Scenario(
         "full-cache", "four users, KV blocks for exactly what they write", GEMMA,
-        (*CONTEXT, "--max-num-seqs", "16", "--block-size", "16", "--num-gpu-blocks-override", "60"),
-        long_stories(4, 64), None, "kv.preemption_storm",
+        (*FEW_BLOCKS, "--num-gpu-blocks-override", "50"), long_stories(4, 40), None, "kv.preemption_storm",
     ),
     Scenario(
-        "moderate-host", "a four-layer tiny model with a few running", "tiny-dense",
-        (*CONTEXT, "--max-num-seqs", "16"), crowd(8, 200), None, "host.engine_core_busy",
+        "moderate-host", "the one-layer model with a few users", "tiny-shallow",
+        (*CONTEXT, "--max-num-seqs", "256"), crowd(32, 200), None, "host.engine_core_busy",
     ),
 )  # fmt: skip
 

@@ -29,7 +29,7 @@ from tools.prompts import tokens
 from tools.recording import Served, serve
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-BLOCK, BLOCKS, BUDGET = 16, 200, 256
+BLOCK, BLOCKS, BUDGET = 32, 120, 256
 FLAGS = ("--max-model-len", "2560", "--max-num-seqs", "8", "--block-size", str(BLOCK), "--num-gpu-blocks-override",
          str(BLOCKS), "--max-num-batched-tokens", str(BUDGET))  # fmt: skip
 

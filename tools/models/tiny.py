@@ -2,11 +2,11 @@
 
     .venv-engine/bin/python tools/models/tiny.py .models [NAME …]
 
-    tiny-dense    4 layers       tiny-shallow  1 layer: the host's share of a step is as large as it gets
+    tiny-dense    4 layers       tiny-shallow  1 narrow layer, 512 words: a step is nearly all host
     tiny-moe      16 experts     tiny-mla      latent attention
 
-The tokenizer knows the words t0 … t4095, so a prompt of exactly n tokens is n such words: "t17 t3 t99". Weights are
-drawn by a fixed seed and saved, each gate its own: an engine's dummy weights make all layers of the MoE route alike.
+The tokenizer knows the words t0 … t4095 (t511), so a prompt of exactly n tokens is n such words: "t17 t3 t99". Weights
+are drawn by a fixed seed and saved, each gate its own: with an engine's dummy weights all MoE layers route alike.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 SEED = 20_26
-VOCABULARY = 4096
 END, BEGIN = 1, 2
 
 SHARED = {
-    "vocab_size": VOCABULARY,
+    "vocab_size": 4096,
     "hidden_size": 256,
     "intermediate_size": 512,
     "num_attention_heads": 4,
@@ -34,6 +33,10 @@ SHARED = {
     "bos_token_id": BEGIN,
 }
 GROUPED = {**SHARED, "num_key_value_heads": 2, "head_dim": 64}
+NARROW = {
+    **GROUPED, "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 1,
+    "num_key_value_heads": 1,
+}  # fmt: skip
 EXPERTS = {
     "num_experts": 16, "num_experts_per_tok": 4, "moe_intermediate_size": 128, "norm_topk_prob": True,
     "decoder_sparse_step": 1, "mlp_only_layers": [],
@@ -47,14 +50,14 @@ LATENT = {
 
 MODELS: dict[str, tuple[str, dict[str, object]]] = {
     "tiny-dense": ("qwen3", {**GROUPED, "num_hidden_layers": 4}),
-    "tiny-shallow": ("qwen3", {**GROUPED, "num_hidden_layers": 1}),
+    "tiny-shallow": ("qwen3", {**NARROW, "num_hidden_layers": 1}),
     "tiny-moe": ("qwen3_moe", {**GROUPED, **EXPERTS, "num_hidden_layers": 4}),
     "tiny-mla": ("deepseek_v2", {**SHARED, **LATENT, "num_hidden_layers": 3}),
 }
 
 
-def tokenizer() -> PreTrainedTokenizerFast:
-    words = Tokenizer(models.WordLevel({f"t{i}": i for i in range(VOCABULARY)}, unk_token="t0"))
+def tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
+    words = Tokenizer(models.WordLevel({f"t{i}": i for i in range(vocabulary)}, unk_token="t0"))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
         tokenizer_object=words, unk_token="t0", eos_token=f"t{END}", bos_token=f"t{BEGIN}", pad_token="t3"
@@ -65,7 +68,7 @@ def build(folder: Path, kind: str, shape: dict[str, object]) -> None:
     torch.manual_seed(SEED)
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **shape), dtype=torch.bfloat16)
     model.save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
+    tokenizer(model.config.vocab_size).save_pretrained(folder)
 
 
 def main(out: Path, names: list[str]) -> None:

@@ -35,6 +35,7 @@ class Launch:
     log: Path
     env: Mapping[str, str] = field(default_factory=dict)   # added to the environment this process has
     health: str = "/health"
+    cwd: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ def start(launch: Launch) -> Engine:
         process = subprocess.Popen(
             launch.command,
             env={**os.environ, **launch.env},
+            cwd=launch.cwd,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

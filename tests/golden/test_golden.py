@@ -1,0 +1,50 @@
+"""Recordings of real engines (`make_golden.py`): each rule's bottleneck, a near miss of it, and a healthy one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pellucid.diagnose.registry import all_rules
+from pellucid.diagnose.rule import FOUND
+from pellucid.diagnose.run import diagnose
+from pellucid.store.read import open_run
+from pellucid.testing.accounting import LAWS, broken
+from tools.make_golden import MOST_BYTES
+from tools.scenarios import SCENARIOS
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_exactly_what_was_made_is_found(name: str) -> None:
+    report = diagnose(open_run(HERE / name))
+    found = {r.rule.id for r in report.results if r.verdict.kind == FOUND}
+    assert found == ({SCENARIOS[name].finds} - {None})
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_no_rule_is_blind_or_broken(name: str) -> None:
+    kinds = {r.rule.id: r.verdict for r in diagnose(open_run(HERE / name)).results}
+    assert {rule: v for rule, v in kinds.items() if v.kind in ("blind", "broken")} == {}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("law", LAWS)
+def test_it_adds_up(name: str, law: str) -> None:
+    assert broken(open_run(HERE / name), {law: LAWS[law]}) == {}
+
+
+@pytest.mark.parametrize("rule", [r.id for r in all_rules()])
+def test_every_rule_has_a_real_found_and_a_real_near_miss(rule: str) -> None:
+    assert [s.name for s in SCENARIOS.values() if s.finds == rule], "no recording in which it is found"
+    assert [s.name for s in SCENARIOS.values() if s.near_miss == rule], "no recording that nearly is one"
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_recordings_are_small_and_tell_nothing_of_the_machine(name: str) -> None:
+    files = list((HERE / name).iterdir())
+    assert sum(f.stat().st_size for f in files) < MOST_BYTES
+    paths = open_run(HERE / name).rows("SELECT model, config_json FROM sources WHERE model LIKE '/%'")
+    assert paths == []
