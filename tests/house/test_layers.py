@@ -105,8 +105,8 @@ def _is_union(node: ast.AST) -> bool:
                for s in (node.left, node.right))  # fmt: skip
 
 
-@pytest.mark.parametrize("line", ["zip(a, b, strict=True)", "from itertools import pairwise", "import tomllib", "X = int | None",
-                                  "def f(a: int | None): ...", "import typing\ntyping.Self"])  # fmt: skip
+@pytest.mark.parametrize("line", ["zip(a, b, strict=True)", "from itertools import pairwise", "import tomllib",
+                                  "X = int | None", "def f(a: int | None): ...", "import typing\ntyping.Self"])
 def test_what_is_too_new_is_noticed(line: str) -> None:
     assert list(too_new(ast.parse(line)))
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pellucid.core.errors import AskedWrongly
 from pellucid.core.units import S_NS
 from pellucid.store.expire import EVERY_NS, Expiry, Retention
 from pellucid.store.schema import TABLES
@@ -69,6 +70,16 @@ def test_the_writer_expires_while_it_records(tmp_path: Path) -> None:
         w.flush()
         clock.now_ns += EVERY_NS
     assert steps_of(tmp_path) == [4, 5]
+
+
+def test_the_settings_count_where_nothing_else_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sealed(tmp_path, range(2))
+    monkeypatch.setenv("PELLUCID_RETAIN_BYTES", "1")
+    writer(tmp_path).flush()
+    assert steps_of(tmp_path) == []
+    monkeypatch.setenv("PELLUCID_RETAIN_BYTES", "much")
+    with pytest.raises(AskedWrongly, match="PELLUCID_RETAIN_BYTES='much' is not a positive number of bytes"):
+        writer(tmp_path / "other")
 
 
 def test_a_folder_that_does_not_let_go_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

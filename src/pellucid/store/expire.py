@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pellucid.core.settings import number
 from pellucid.core.units import S_NS
 from pellucid.store.schema import TABLES
 from pellucid.store.segment import number_of
@@ -28,7 +29,9 @@ class Retention:
     retain_s: float = math.inf
 
 
-KEEP = Retention()    # everything, for ever
+def as_set() -> Retention:
+    """What the settings say. Raises AskedWrongly on a bad one."""
+    return Retention(number("retain_bytes"), number("retain_s"))
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ import pyarrow as pa
 from pellucid.core.clock import Clock
 from pellucid.core.errors import Failed
 from pellucid.core.units import S_NS
-from pellucid.store.expire import KEEP, Expiry, Retention
+from pellucid.store.expire import Expiry, Retention, as_set
 from pellucid.store.schema import TABLES, Table
 from pellucid.store.segment import next_number, seal, tail_path
 
@@ -38,7 +38,7 @@ class Limits:
     seal_s: float = 3600.0
     seal_rows: int = 200_000
     max_pending_rows: int = 100_000
-    retention: Retention = KEEP
+    retention: Retention | None = None   # None: as the settings say
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class RunWriter:
         for table in TABLES.values():
             number = next_number(self.folder, table.name)
             self._tables[table.name] = _Open(table, table.arrow(), number, deque())
-        self._expiry = Expiry(self.folder, self.limits.retention)
+        self._expiry = Expiry(self.folder, self.limits.retention or as_set())
 
     def append(self, table: str, row: Row) -> None:
         self._tables[table].pending.append(row)
