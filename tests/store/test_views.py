@@ -75,3 +75,21 @@ def test_an_empty_run_has_every_table_and_view(tmp_path: Path) -> None:
     run = open_run(build_run(tmp_path, {}))
     for name in (*TABLES, *(p.stem for p in VIEWS.glob("*/*.sql"))):
         assert run.rows(f"SELECT * FROM {name}") == []
+
+
+def test_a_steps_time_is_shared_by_tokens_and_adds_up(tmp_path: Path) -> None:
+    got = view(tmp_path, "step_shares", "request, share_ratio, worker_share_ns, device_share_ns", steps="""
+        process  step  scheduled_tokens  worker_ns
+        p        3     100               5000""", step_runs="""
+        process  request  first_step  last_step  step_tokens  first_position  output_tokens  phase
+        p        1        3           3          75           0               0              prefill
+        p        2        3           3          25           0               1              prefill""")  # fmt: skip
+    assert got == [(1, 0.75, 3750.0, None), (2, 0.25, 1250.0, None)]
+
+
+def test_a_process_is_shown_once_with_its_fullest_description(tmp_path: Path) -> None:
+    assert view(tmp_path, "processes", "process, model, lost_count", sources="""
+        process  model  config_json  anchor_mono_ns  lost_count
+        a        -      {}           1               -
+        a        tiny   {"x":1}      1               2
+        a        tiny   {"x":1}      -               7""") == [("a", "tiny", 7)]

@@ -12,6 +12,7 @@ A segment whose checksum does not fit is left out and reported in `damaged`, as 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from pellucid.store.schema import TABLES, Table
 from pellucid.store.segment import Damaged, body_fault, checksums, conform, file_checksum, find, read_tail
 
 VIEWS = Path(__file__).parent / "views"
-LAZY = ("step_runs", "step_requests")     # a table checked late, and the view on it
+LAZY = "step_runs"
 GONE = "retention deleted it after this reader opened the run (PELLUCID_RETAIN_S, PELLUCID_RETAIN_BYTES)"
 CHANGED = "its checksum is not the one noted when it was sealed"
 ATTEMPTS = 5                              # a recorder may seal and expire while we look
@@ -39,7 +40,7 @@ class RunReader:
 
     def rows(self, sql: str, params: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         """Runs one query; each row is a dict. A segment that turns out damaged is left out and reported."""
-        if not self._lazy_checked and any(name in sql for name in LAZY):
+        if not self._lazy_checked and any(name in sql for name in _lazy_names()):
             self._lazy_checked = True
             _attach(self)
         try:
@@ -99,7 +100,7 @@ def _attach_table(reader: RunReader, table: Table, noted: dict[str, int], one_by
     """Raises FileNotFoundError or duckdb.Error when a file went meanwhile or its footer is refused; `one_by_one` finds
     out which."""
     files = find(reader.folder, table)
-    if table.name not in LAZY or reader._lazy_checked:
+    if table.name != LAZY or reader._lazy_checked:
         files.damaged += [Damaged(p, CHANGED) for p in files.segments if not _is_sound(p, noted.get(p.name))]
     if one_by_one:
         files.damaged += [Damaged(p, fault) for p in files.segments if (fault := _refused(reader, p))]
@@ -122,6 +123,15 @@ def _refused(reader: RunReader, path: Path) -> str:
 def _source(paths: list[Path]) -> str:
     names = ", ".join("'" + str(p).replace("'", "''") + "'" for p in paths)
     return f"read_parquet([{names}], union_by_name = true)"
+
+
+@cache
+def _lazy_names() -> frozenset[str]:
+    """The table that is checked late, and every view that reads it, through others too."""
+    names, texts = {LAZY}, {p.stem: p.read_text() for p in VIEWS.glob("*/*.sql")}
+    while more := {v for v, text in texts.items() if v not in names and any(n in text for n in names)}:
+        names |= more
+    return frozenset(names)
 
 
 def _is_sound(path: Path, noted: int | None) -> bool:
