@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
 
-from pellucid.catalog.load import Spelling, knobs, metrics
+from pellucid.catalog.load import Spelling, facts, knobs, metrics
 from pellucid.core.settings import SETTINGS
 from pellucid.core.units import unit_of
 from pellucid.diagnose.registry import all_rules
@@ -27,7 +27,7 @@ def pages() -> dict[str, str]:
     """Path under docs/reference → text."""
     found = {
         "metrics.md": metrics_page(), "knobs.md": knobs_page(), "schema.md": schema_page(),
-        "settings.md": settings_page(), "rules/README.md": rules_page(),
+        "settings.md": settings_page(), "facts.md": facts_page(), "rules/README.md": rules_page(),
     }  # fmt: skip
     return found | {f"rules/{rule.id}.md": rule_page(rule) for rule in all_rules()}
 
@@ -119,6 +119,17 @@ def schema_page() -> str:
         columns = table(("column", "type", "unit", "meaning"), rows).rstrip()
         parts.append(f"## {t.name}\n\nA row is {t.row}.{raw}\n\n{columns}")
     return GENERATED + "\n\n".join(parts) + "\n"
+
+
+def facts_page() -> str:
+    """fact × process × engine version."""
+    columns = sorted({(s.engine, s.version, s.device) for f in facts().values() for s in f.seen})
+    rows = []
+    for name, fact in facts().items():
+        states = {(s.engine, s.version, s.device): s.state for s in fact.seen}
+        rows.append((f"`{name}`", fact.role, fact.meaning, *(states.get(c, "not tried") for c in columns)))
+    head = "# Facts\n\nWhat each process of an engine shows. A test on the real engine fails on any difference.\n\n"
+    return GENERATED + head + table(("fact", "process", "meaning", *(" ".join(c) for c in columns)), rows)
 
 
 def settings_page() -> str:

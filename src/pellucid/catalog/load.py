@@ -49,7 +49,22 @@ class Knob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     spellings: list[Spelling]
 
 
-Entry = TypeVar("Entry", Metric, Knob)
+class Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one engine version on one kind of device shows of a fact."""
+
+    engine: str
+    version: str           # minor
+    device: str
+    state: Literal["visible", "blind"]
+
+
+class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    role: str              # the process that sees it; "every" engine process, or the recorder
+    meaning: str
+    seen: list[Seen]
+
+
+Entry = TypeVar("Entry", Metric, Knob, Fact)
 
 
 def read(text: str, kind: type[Entry], name: str) -> dict[str, Entry]:
@@ -63,6 +78,11 @@ def read(text: str, kind: type[Entry], name: str) -> dict[str, Entry]:
 @cache
 def metrics() -> dict[str, Metric]:
     return read((FOLDER / "metrics.toml").read_text(), Metric, "metrics.toml")
+
+
+@cache
+def facts() -> dict[str, Fact]:
+    return read((FOLDER / "facts.toml").read_text(), Fact, "facts.toml")
 
 
 @cache
