@@ -10,12 +10,12 @@ from pellucid.core.settings import SETTINGS, home, number, setting
 
 @pytest.mark.parametrize("bad", ["0", "-1", "soon", "nan", "inf", "1e999", "1,5", "5s"])
 def test_a_bad_number_is_refused_with_its_name_and_unit(bad: str) -> None:
-    with pytest.raises(AskedWrongly, match=r"PELLUCID_SEAL_S=.* is not a positive number of s \(default 60\)"):
+    with pytest.raises(AskedWrongly, match=r"PELLUCID_SEAL_S=.* is not a positive number of s \(default 600\)"):
         number("seal_s", {"PELLUCID_SEAL_S": bad})
 
 
 def test_an_empty_variable_is_the_default() -> None:
-    assert number("seal_s", {"PELLUCID_SEAL_S": ""}) == 60
+    assert number("seal_s", {"PELLUCID_SEAL_S": ""}) == 600
 
 
 def test_a_set_variable_counts() -> None:

@@ -24,7 +24,7 @@ SETTINGS = (
     Setting("home", "PELLUCID_HOME", "~/.pellucid", "path", "where recordings and the site's secret key live"),
     Setting("shm", "PELLUCID_SHM", "/dev/shm", "path", "the tmpfs on which `run` makes the probe's folder"),
     Setting("seal_rows", "PELLUCID_SEAL_ROWS", "200000", "rows", "rows after which a table's open tail becomes a segment"),  # noqa: E501
-    Setting("seal_s", "PELLUCID_SEAL_S", "60", "s", "seconds after which it does so anyway"),
+    Setting("seal_s", "PELLUCID_SEAL_S", "600", "s", "seconds after which it does so anyway"),
     Setting("flush_s", "PELLUCID_FLUSH_S", "0.5", "s", "how often rows reach the disk; what a kill -9 may lose"),
     Setting("poll_s", "PELLUCID_POLL_S", "0.05", "s", "how often the recorder reads the rings"),
     Setting("retain_bytes", "PELLUCID_RETAIN_BYTES", "21474836480", "bytes", "size of one run above which its oldest raw segments go"),  # noqa: E501
