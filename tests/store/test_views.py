@@ -93,3 +93,27 @@ def test_a_process_is_shown_once_with_its_fullest_description(tmp_path: Path) ->
         a        -      {}           1               -
         a        tiny   {"x":1}      1               2
         a        tiny   {"x":1}      -               7""") == [("a", "tiny", 7)]
+
+
+def test_energy_is_shared_over_the_tokens_made_while_it_was_counted(tmp_path: Path) -> None:
+    assert view(tmp_path, "device_energy", "device, energy_joules, output_tokens, output_token_joules", gpu="""
+        device  time_ns  energy_joules
+        0 A     10       1000.0
+        0 A     20       1300.0
+        1 A     10       50.0
+        1 A     20       150.0""", steps="""
+        process  step  start_ns  end_ns  output_tokens
+        p        1     0         5       900
+        p        2     10        15      40
+        p        3     16        20      60""") == [
+        ("0 A", 300.0, 100, 4.0), ("1 A", 100.0, 100, 4.0),
+    ]  # fmt: skip
+
+
+def test_a_board_without_an_energy_counter_costs_nothing_known(tmp_path: Path) -> None:
+    assert view(tmp_path, "device_energy", "energy_joules, output_token_joules", gpu="""
+        device  time_ns  energy_joules
+        0 A     10       -
+        0 A     20       -""", steps="""
+        process  step  start_ns  end_ns  output_tokens
+        p        2     10        15      40""") == [(None, None)]

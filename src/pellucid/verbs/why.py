@@ -33,7 +33,7 @@ def why(folder: Path, since_ns: int | None = None) -> Answer:
     run = open_run(folder)
     report = diagnose(run, since_ns)
     engine = engine_of(run)
-    load = report.load
+    load = report.load | energy(run)
     ranked = rank(report.results)
     blind = _blind(run, report)
     return {
@@ -65,6 +65,12 @@ def engine_of(run: RunReader) -> Engine | None:
     except ValueError:
         config = {}
     return Engine(rows[0]["engine"], rows[0]["engine_version"] or "", config if isinstance(config, dict) else {})
+
+
+def energy(run: RunReader) -> dict[str, Value]:
+    """What a token cost, where a device tells. Absent, not zero, where none does."""
+    rows = run.rows("SELECT output_token_joules FROM device_energy WHERE output_token_joules IS NOT NULL LIMIT 1")
+    return dict(rows[0]) if rows else {}
 
 
 def verdict(ranked: list[Ranked], report: Report, load: dict[str, Value]) -> str:

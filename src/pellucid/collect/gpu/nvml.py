@@ -26,6 +26,8 @@ class Gpus:
     _nvml: Any = None
     _devices: list[tuple[str, Any]] = field(default_factory=list)
     _sampled_ns: int | None = None
+    _xids: dict[int, int] | None = None      # device index → XID errors since open; None: the driver does not tell
+    _xid_events: Any = None
 
     @classmethod
     def open(cls) -> Gpus:
@@ -37,13 +39,16 @@ class Gpus:
             devices = [(f"{i} {_text(pynvml.nvmlDeviceGetName(h))}", h) for i, h in enumerate(handles)]
         except Exception as error:   # the library, the driver or the permission is missing: all the same to us
             return cls(f"NVML: {error}")
-        return cls("" if devices else "NVML sees no device", pynvml, devices)
+        gpus = cls("" if devices else "NVML sees no device", pynvml, devices)
+        gpus._watch_xids()
+        return gpus
 
     def sample(self, now_ns: int, append: Callable[[str, Row], None]) -> None:
         interval = None if self._sampled_ns is None else now_ns - self._sampled_ns
-        for name, handle in self._devices:
+        self._count_xids()
+        for index, (name, handle) in enumerate(self._devices):
             known = {"deployment": "default", "device": name, "time_ns": now_ns, "interval_ns": interval,
-                     **self._read(handle)}  # fmt: skip
+                     "xid_count": None if self._xids is None else self._xids[index], **self._read(handle)}  # fmt: skip
             append("gpu", tuple(known.get(column) for column in GPU.names()))
         self._sampled_ns = now_ns
 
@@ -69,6 +74,25 @@ class Gpus:
             "memory_clock_hz": None if mem is None else mem * MHZ_HZ,
             "temperature_celsius": None if celsius is None else float(celsius),
         }  # fmt: skip
+
+    def _watch_xids(self) -> None:
+        n = self._nvml
+        try:
+            self._xid_events = n.nvmlEventSetCreate()
+            for _, handle in self._devices:
+                n.nvmlDeviceRegisterEvents(handle, n.nvmlEventTypeXidCriticalError, self._xid_events)
+        except n.NVMLError:
+            return
+        self._xids = dict.fromkeys(range(len(self._devices)), 0)
+
+    def _count_xids(self) -> None:
+        n = self._nvml
+        while self._xids is not None:
+            try:
+                event = n.nvmlEventSetWait_v2(self._xid_events, 0)
+                self._xids[n.nvmlDeviceGetIndex(event.device)] += 1
+            except n.NVMLError:      # a time-out: nothing more has happened
+                return
 
     def _ask(self, call: Callable[..., Any], *args: Any) -> Any:
         try:
