@@ -81,7 +81,7 @@ def _spans(table: Table, name: str, total_ns: int | None, spans: Sequence[Mappin
             continue
         table.add_row(f"  {span['span']}", duration(lasted_ns), Text(bar(lasted_ns, total_ns), style="cyan"))
         for part in span["parts"]:
-            table.add_row("", "", f"{part['says']}{_others(part['request_ids'])}")
+            table.add_row("", "", _with_others(part))
 
 
 def bar(part: int, whole: int | None) -> str:
@@ -91,11 +91,13 @@ def bar(part: int, whole: int | None) -> str:
     return "█" * round(BAR * min(1.0, part / whole)) or "▏"
 
 
-def _others(ids: Sequence[str]) -> str:
-    if not ids:
-        return ""
+def _with_others(part: Mapping[str, Any]) -> str:
+    """The sentence, and the requests it is about if it does not name them itself."""
+    says, ids = str(part["says"]), part["request_ids"]
+    if not ids or ids[0] in says:
+        return says
     more = f" and {len(ids) - OTHERS_SHOWN} more" if len(ids) > OTHERS_SHOWN else ""
-    return f" ({', '.join(ids[:OTHERS_SHOWN])}{more})"
+    return f"{says} ({', '.join(ids[:OTHERS_SHOWN])}{more})"
 
 
 def _gaps(gaps: Mapping[str, Any]) -> Table:
@@ -105,5 +107,5 @@ def _gaps(gaps: Mapping[str, Any]) -> Table:
     causes = [f"{c['cause']} {duration(c['total_ns'])} in {number(c['gaps_count'])}" for c in gaps["by_cause"]]
     table.add_row("by cause", " · ".join(causes))
     for gap in gaps["worst"][:WORST_SHOWN]:
-        table.add_row(f"token {gap['token']}", f"{gap['says']}{_others(gap['request_ids'])}")
+        table.add_row(f"token {gap['token']}", _with_others(gap))
     return table
