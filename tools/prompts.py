@@ -19,7 +19,7 @@ WHEN = ("before noon", "after the storm", "without a word", "at the market", "du
         "while the others slept", "on the second attempt", "near the lock gates", "in front of the council",
         "a week too late", "with great care", "for the last time")  # fmt: skip
 
-WORDS = range(4, 512)     # words that every tiny model knows; those below t4 are special
+WORDS = range(4, 512)     # words that every tiny model knows
 
 
 def passage(pick: random.Random, words: int) -> str:

@@ -3,16 +3,19 @@
     python -m vllm.entrypoints.openai.api_server --model .models/tiny-dense --host 127.0.0.1 --port 40123 …
 
 The CPU build is distributed under another name, so `vllm serve` fails on its own version look-up; the module works.
+It starts one API server, though: several take the command line, and `name_engine` for its look-up.
 """
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = ROOT / ".venv-engine" / "bin" / "python"
 MODELS = ROOT / ".models"
-MODULE = "vllm.entrypoints.openai.api_server"
+SERVER = ("vllm.entrypoints.openai.api_server", "--model")
+COMMAND_LINE = ("vllm.entrypoints.cli.main", "serve")      # with `name_engine`; for --api-server-count
 
 ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "1",      # GiB
@@ -36,7 +39,19 @@ def url(port: int) -> str:
     return f"http://127.0.0.1:{port}"
 
 
-def command(model: str, port: int, *flags: str) -> tuple[str, ...]:
+def name_engine(folder: Path) -> dict[str, str]:
+    """Metadata under the name the engine's command line looks for; returns the environment in which it is found."""
+    version = subprocess.run(
+        [str(PYTHON), "-c", "import importlib.metadata as m; print(m.version('vllm-cpu'))"],
+        capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    info = folder / f"vllm-{version}.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n")
+    return {"PYTHONPATH": str(folder)}
+
+
+def command(model: str, port: int, *flags: str, entry: tuple[str, str] = SERVER) -> tuple[str, ...]:
     """The API server's command line, to be run in ROOT; the model is served under its short name.
 
     Paths are relative, so that a recording made here says the same on every machine.
@@ -45,7 +60,7 @@ def command(model: str, port: int, *flags: str) -> tuple[str, ...]:
     if missing:
         raise FileNotFoundError(f"{' and '.join(missing)} missing. Try: make engine")
     return (
-        str(PYTHON.relative_to(ROOT)), "-m", MODULE, "--model", str((MODELS / model).relative_to(ROOT)),
+        str(PYTHON.relative_to(ROOT)), "-m", *entry, str((MODELS / model).relative_to(ROOT)),
         "--served-model-name", model, "--host", "127.0.0.1", "--port", str(port), "--enforce-eager",
         "--dtype", dtype(), *flags,
     )  # fmt: skip

@@ -61,10 +61,8 @@ def test_with_a_folder_the_same_look_finds_hooks(tmp_path: Path) -> None:
 def test_an_engine_switched_off_serves_and_writes_nothing(tmp_path: Path) -> None:
     rings = tmp_path / "rings"
     rings.mkdir()
-    engine, _ = launch(
-        "tiny-dense", ("--max-model-len", "512"), tmp_path / "engine.log",
-        env={"PELLUCID_DIR": str(rings), "PELLUCID_OFF": "1"},
-    )  # fmt: skip
+    off = {"PELLUCID_DIR": str(rings), "PELLUCID_OFF": "1"}
+    engine, _ = launch("tiny-dense", ("--max-model-len", "512"), tmp_path / "engine.log", env=off)
     try:
         replies = send(engine.url, "tiny-dense", [Ask(0, tokens(random.Random(1), 20), 20) for _ in range(4)])
     finally:

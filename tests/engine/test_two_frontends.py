@@ -11,6 +11,7 @@ from pellucid.store.read import RunReader, open_run
 from pellucid.testing.accounting import LAWS, broken
 from pellucid.testing.traffic import Ask, Reply, send
 from tools.prompts import tokens
+from tools.real_engine import COMMAND_LINE, name_engine
 from tools.recording import serve
 
 FLAGS = (
@@ -22,12 +23,13 @@ FLAGS = (
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunReader, list[Reply]]]:
     home = tmp_path_factory.mktemp("two")
-    served = serve("tiny-dense", FLAGS, home, home / "engine.log")
+    named = name_engine(home / "named")
+    served = serve("tiny-dense", FLAGS, home, home / "engine.log", env=named, entry=COMMAND_LINE)
     pick = random.Random(3)
     phrase = tokens(pick, 12)
     asks = [
-        # A repeated phrase: the n-gram proposer finds something to propose.
-        Ask(pick.uniform(0, 4), " ".join([phrase] * 4), 60, f"task-{n % 2}", f"two-{n}", extra={"temperature": 0})
+        # A repeated phrase lets the n-gram proposer propose; half of the answers are drawn, so some of it is rejected.
+        Ask(pick.uniform(0, 4), " ".join([phrase] * 4), 60, f"task-{n % 2}", f"two-{n}", extra={"temperature": n % 2})
         for n in range(24)
     ]
     try:

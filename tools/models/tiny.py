@@ -5,7 +5,7 @@
     tiny-dense    4 layers       tiny-shallow  1 narrow layer, 512 words: a step is nearly all host
     tiny-moe      16 experts     tiny-mla      latent attention
 
-The tokenizer knows the words t0 … t4095 (t511), so a prompt of exactly n tokens is n such words: "t17 t3 t99". Weights
+The tokenizer knows the words t4 … t4095 (t511), so a prompt of exactly n tokens is n such words: "t17 t8 t99". Weights
 are drawn by a fixed seed and saved, each gate its own: with an engine's dummy weights all MoE layers route alike.
 """
 
@@ -19,7 +19,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 SEED = 20_26
-END, BEGIN = 1, 2
+# Not t0 … t3: a special token is cut out wherever it occurs, also from the middle of t141.
+SPECIAL = ("<unk>", "<eos>", "<bos>", "<pad>")
 
 SHARED = {
     "vocab_size": 4096,
@@ -29,8 +30,8 @@ SHARED = {
     "max_position_embeddings": 8192,
     "tie_word_embeddings": False,
     "rms_norm_eps": 1e-6,
-    "eos_token_id": END,
-    "bos_token_id": BEGIN,
+    "eos_token_id": SPECIAL.index("<eos>"),
+    "bos_token_id": SPECIAL.index("<bos>"),
 }
 GROUPED = {**SHARED, "num_key_value_heads": 2, "head_dim": 64}
 NARROW = {
@@ -57,10 +58,11 @@ MODELS: dict[str, tuple[str, dict[str, object]]] = {
 
 
 def tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
-    words = Tokenizer(models.WordLevel({f"t{i}": i for i in range(vocabulary)}, unk_token="t0"))
+    names = [*SPECIAL, *(f"t{i}" for i in range(len(SPECIAL), vocabulary))]
+    words = Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, unk_token="<unk>"))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
-        tokenizer_object=words, unk_token="t0", eos_token=f"t{END}", bos_token=f"t{BEGIN}", pad_token="t3"
+        tokenizer_object=words, unk_token="<unk>", eos_token="<eos>", bos_token="<bos>", pad_token="<pad>"
     )
 
 
