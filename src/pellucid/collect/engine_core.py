@@ -156,6 +156,8 @@ class EngineCore:
             request.fields["last_token_ns"] = step.update_end_ns
             self.lasts.setdefault(step.step, []).append(request)
             self._complete(request)
+        if self._freed:
+            self.batch.unsettle()    # with batches in flight the next step may still hold them
         self._freed.clear()
         self._before = step
 
