@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,23 +82,6 @@ def test_a_damaged_record_is_skipped_and_counted_not_returned(shm: Path) -> None
     assert polls[0] == [(1, b"good")]
     assert [r for poll in polls[1:] for r in poll] == []
     assert reader.torn_count == 1
-
-
-def test_two_threads_writing_at_once_lose_and_tear_nothing(shm: Path) -> None:
-    writer, reader = pair(shm, segments=64)
-    def write(kind: int) -> None:
-        for i in range(3000):
-            writer.write(kind, i.to_bytes(4, "little"))
-    threads = [threading.Thread(target=write, args=(kind,)) for kind in (1, 2)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    writer.write(3, b"")    # empties what the last of them left queued
-    read = reader.poll()
-    for kind in (1, 2):
-        assert [int.from_bytes(p, "little") for k, p in read if k == kind] == list(range(3000))
-    assert (reader.lost_count, reader.torn_count) == (0, 0)
 
 
 def test_a_writer_killed_at_any_moment_leaves_whole_records(shm: Path) -> None:

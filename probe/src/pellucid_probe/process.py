@@ -9,6 +9,7 @@ Everything here runs at start-up or on a thread of its own, never in the engine'
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import hashlib
@@ -22,9 +23,13 @@ from typing import Any, Dict, List, Optional
 
 from pellucid_probe import __version__, records
 from pellucid_probe.guard import Hook
+from pellucid_probe.outbox import Outbox, one
 from pellucid_probe.ring import RingError, RingWriter
 
 RING_BYTES = {"engine_core": 32 << 20, "frontend": 16 << 20, "worker": 8 << 20}
+HOST_EVERY_NS = 1_000_000_000
+_HOST = one(records.HOST, records.pack_host)
+BUSY_S, IDLE_S = 0.02, 0.1     # between looks at the outbox
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -57,6 +62,7 @@ class Process:
         self.shed_level = 0
         self.optional_facts: List[str] = []         # what the governor sheds, in this order
         self.ring = RingWriter(os.path.join(where, self.name + ".ring"), _ring_bytes(role))
+        self.outbox = Outbox(self.ring)
         self.key = site_key(where)
         self._described = ""
 
@@ -98,11 +104,17 @@ class Process:
             self._described = text
 
     def errors_count(self) -> int:
-        return sum(hook.errors_count for hooks in self.hooks.values() for hook in hooks)
+        return self.outbox.errors_count + sum(hook.errors_count for hooks in self.hooks.values() for hook in hooks)
 
-    def start_host_samples(self, interval_s: float = 1.0) -> None:
+    def cost_ns(self) -> int:
+        """Time in our code since the start: hooks, and packing what they said."""
+        return Hook.total_cost_ns + self.outbox.cost_ns
+
+    def start_thread(self) -> None:
+        """Our one thread: empties the outbox, and once a second looks at the process itself."""
         self.facts["host.samples"] = Fact("visible")
-        threading.Thread(target=_sample_forever, args=(self, interval_s), name="pellucid-host", daemon=True).start()
+        atexit.register(self.outbox.flush)
+        threading.Thread(target=_work_forever, args=(self,), name="pellucid", daemon=True).start()
 
 
 def say_off(where: str, role: str, reason: str) -> None:
@@ -163,25 +175,38 @@ class _GcClock:
         return taken
 
 
-def _sample_forever(process: Process, interval_s: float) -> None:
-    clock = _GcClock()
-    last_ns, last = time.monotonic_ns(), resource.getrusage(resource.RUSAGE_SELF)
-    last_probe_ns = Hook.total_cost_ns
+class _HostClock:
+    """What this process used since the last look."""
+
+    def __init__(self, process: Process) -> None:
+        self.process, self.gc = process, _GcClock()
+        self.last_ns, self.last = time.monotonic_ns(), resource.getrusage(resource.RUSAGE_SELF)
+        self.last_cost_ns = process.cost_ns()
+
+    def look(self) -> None:
+        now, usage, cost_ns = time.monotonic_ns(), resource.getrusage(resource.RUSAGE_SELF), self.process.cost_ns()
+        last, process = self.last, self.process
+        process.outbox.put(_HOST, (
+            now, now - self.last_ns, int((usage.ru_utime - last.ru_utime) * 1e9),
+            int((usage.ru_stime - last.ru_stime) * 1e9), _rss_bytes(), threading.active_count(),
+            usage.ru_nvcsw - last.ru_nvcsw, usage.ru_nivcsw - last.ru_nivcsw, *self.gc.take(),
+            cost_ns - self.last_cost_ns, process.errors_count(), process.ring.dropped_count, process.shed_level,
+        ))  # fmt: skip
+        self.last_ns, self.last, self.last_cost_ns = now, usage, cost_ns
+
+
+def _work_forever(process: Process) -> None:
+    clock = _HostClock(process)
     while True:
-        time.sleep(interval_s)
+        busy = process.outbox.flush()
         try:
-            now, usage = time.monotonic_ns(), resource.getrusage(resource.RUSAGE_SELF)
-            probe_ns = Hook.total_cost_ns
-            process.ring.write(records.HOST, records.pack_host(records.Host(
-                now, now - last_ns, int((usage.ru_utime - last.ru_utime) * 1e9),
-                int((usage.ru_stime - last.ru_stime) * 1e9), _rss_bytes(), threading.active_count(),
-                usage.ru_nvcsw - last.ru_nvcsw, usage.ru_nivcsw - last.ru_nivcsw, *clock.take(),
-                probe_ns - last_probe_ns, process.errors_count(), process.ring.dropped_count, process.shed_level,
-            )))  # fmt: skip
-            process.describe()
-            last_ns, last, last_probe_ns = now, usage, probe_ns
-        except Exception as error:   # the thread must outlive a full disk or a vanished folder
-            process.config.setdefault("host_sample_error", str(error)[:200])
+            if time.monotonic_ns() - clock.last_ns >= HOST_EVERY_NS:
+                clock.look()
+                process.describe()
+        except Exception:   # the thread must outlive a full disk or a vanished folder
+            process.outbox.errors_count += 1
+            clock.last_ns = time.monotonic_ns()
+        time.sleep(BUSY_S if busy else IDLE_S)
 
 
 def _rss_bytes() -> int:

@@ -76,11 +76,9 @@ class Step(NamedTuple):
     frame: bytes
 
 
-pack_step_head = _STEP.pack   # the fields of Step but the frame, in order: the hot path makes no Step
-
-
-def pack_step(step: Step) -> bytes:
-    return pack_step_head(*step[:-1]) + step.frame
+def pack_step(step: "tuple[Any, ...]") -> bytes:
+    """A Step, or its fields as a plain tuple: the hot path makes no Step."""
+    return _STEP.pack(*step[:-1]) + bytes(step[-1])
 
 
 def unpack_step(payload: bytes) -> Step:
@@ -122,7 +120,7 @@ class Preempt(NamedTuple):
     lost: int
 
 
-def pack_admit(record: Admit) -> bytes:
+def pack_admit(record: "tuple[int, ...]") -> bytes:
     return _ADMIT.pack(*record)
 
 
@@ -133,8 +131,10 @@ def unpack_admit(payload: bytes) -> Admit:
 _PREEMPT = struct.Struct("<IIQQQ")
 
 
-def pack_preempt(record: Preempt) -> bytes:
-    return _PREEMPT.pack(record.request, 0, record.step, record.time_ns, record.lost)
+def pack_preempt(record: "tuple[int, ...]") -> bytes:
+    """The fields of a Preempt."""
+    request, step, time_ns, lost = record
+    return _PREEMPT.pack(request, 0, step, time_ns, lost)
 
 
 def unpack_preempt(payload: bytes) -> Preempt:
@@ -208,7 +208,7 @@ class Host(NamedTuple):
     shed_level: int    # 0 everything · 1 optional facts sampled · 2 optional facts off
 
 
-def pack_host(record: Host) -> bytes:
+def pack_host(record: "tuple[int, ...]") -> bytes:
     return _HOST.pack(*record)
 
 

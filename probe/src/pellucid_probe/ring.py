@@ -16,11 +16,9 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-import threading
 import time
 import zlib
-from collections import deque
-from typing import Deque, List, Optional, Tuple
+from typing import List, Optional, Tuple
 
 MAGIC = b"PLCDRNG1"
 HEADER_BYTES = 4096
@@ -49,29 +47,13 @@ class RingWriter:
         self._head = 0
         self._sequence = 0
         self.dropped_count = 0
-        self._pending: Deque[Record] = deque()
-        self._lock = threading.Lock()
         words = self._words
         words[_SEGMENT], words[_DATA], words[_PID] = SEGMENT_BYTES, self.data_bytes, os.getpid()
         words[_MONO], words[_WALL] = time.monotonic_ns(), time.time_ns()
         self._map[:8] = MAGIC
 
     def write(self, kind: int, payload: bytes) -> None:
-        """Puts one record into the ring or, while another thread is at it, into the queue that thread empties."""
-        if not self._lock.acquire(False):
-            self._pending.append((kind, payload))
-            return
-        try:
-            if self._pending:
-                self._pending.append((kind, payload))
-                while self._pending:
-                    self._put(*self._pending.popleft())
-            else:
-                self._put(kind, payload)
-        finally:
-            self._lock.release()
-
-    def _put(self, kind: int, payload: bytes) -> None:
+        """Puts one record into the ring. One thread at a time."""
         length = len(payload)
         size = (RECORD.size + length + 7) & ~7
         head = self._head

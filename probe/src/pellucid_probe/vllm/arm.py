@@ -70,7 +70,7 @@ def arm(role: str) -> None:
     first = not _armed
     _armed[role] = recorders[role](_process)
     if first:
-        _process.start_host_samples()
+        _process.start_thread()
     _process.describe()
 
 
@@ -96,7 +96,7 @@ def _forget() -> None:
     """A forked child is another process: it must not write into its parent's ring."""
     global _refused
     for recorder in _armed.values():
-        recorder.process.ring.write = lambda _kind, _payload: None
+        recorder.process.outbox.put = lambda _pack, _values: None
     _refused = True
 
 

@@ -1,23 +1,22 @@
 """Engine core: one STEP record per iteration, and what happens to requests in between.
 
     schedule() ──▶ plan ──▶ workers ──▶ update_from_output()
-    |t0       t1|                       |t2              t3|      STEP is written after t3
+    |t0       t1|                       |t2              t3|      noted after t3, packed later (packing.py)
 
 A step is numbered when it is scheduled; the number rides on the plan (`plan.pellucid_step`), so it reaches the workers
-and holds when two batches are in flight. Per step the batch costs one comparison while its members stay the same.
+and holds when two batches are in flight. The hooks read a dozen attributes a step and look at no request.
 """
 
 from __future__ import annotations
 
-from array import array
 from typing import Any, Dict, List, Tuple
 
-from pellucid_probe import records
 from pellucid_probe.guard import Hook, StepHook, Target, argument, now_ns
-from pellucid_probe.process import Process, keyed_hash
+from pellucid_probe.process import Process
 from pellucid_probe.vllm.config import effective
 from pellucid_probe.vllm.kv import KvFlow
 from pellucid_probe.vllm.labels import reason_of, task_of
+from pellucid_probe.vllm.packing import Done, Packer, Planned
 
 _SCHEDULER = "vllm.v1.core.sched.scheduler"
 INIT = Target(_SCHEDULER, "Scheduler.__init__", ("self", "vllm_config"))
@@ -47,16 +46,12 @@ class EngineCore:
     def __init__(self, process: Process) -> None:
         self.process = process
         self.kv = KvFlow()
+        self.packer = Packer(process.key)
         self._step = 0
-        self._in_update = 0                       # the step whose outputs are being processed, 0 between
-        self._numbers: Dict[str, int] = {}        # internal id → short number
-        self._next_number = 1
-        self._members: List[str] = []
-        self._since_full = records.FULL_EVERY
-        self._plans: Dict[int, Tuple[Any, ...]] = {}    # scheduled, not yet updated
-        self._preempted = self._preempted_tokens = 0
+        self._in_update = 0                             # the step whose outputs are being processed, 0 between
+        self._plans: Dict[int, Planned] = {}            # scheduled, not yet updated
+        self._preempted = self._preempted_tokens = 0    # since the last schedule()
         self._cost_before = 0
-        self._whole = False                       # last step: one token for each running request
         self._cap_name = "max_num_running_reqs"
         hooks = {
             INIT: Hook(INIT, after=self._made),
@@ -93,136 +88,69 @@ class EngineCore:
 
     def _added(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         request = argument(args, kwargs, 1, "request")
-        number = self._number(request.request_id)
-        params = request.sampling_params
         hashes = getattr(request, "block_hashes", None)
-        label = task_of(getattr(params, "extra_args", None))
-        self.process.ring.write(records.ADD, records.pack_json({
-            "r": number, "t": now_ns(), "i": request.request_id, "e": getattr(request, "pellucid_external", None),
-            "c": request.client_index, "n": request.num_prompt_tokens, "m": request.max_tokens, "k": label,
-            "h": keyed_hash(self.process.key, bytes(hashes[0])) if hashes else None,
-        }))  # fmt: skip
+        self.process.outbox.put(self.packer.added, {
+            "t": now_ns(), "i": request.request_id, "e": getattr(request, "pellucid_external", None),
+            "c": request.client_index, "n": request.num_prompt_tokens, "m": request.max_tokens,
+            "k": task_of(getattr(request.sampling_params, "extra_args", None)), "h": hashes[0] if hashes else None,
+        })  # fmt: skip
 
     def _scheduled(
         self, start_ns: int, end_ns: int, plan: Any, args: Tuple[Any, ...], _kwargs: Dict[str, Any]
     ) -> None:
-        tokens = plan.total_num_scheduled_tokens
-        if not tokens:
+        if not plan.total_num_scheduled_tokens:
             return    # one empty call follows the last finish
         scheduler = args[0]
-        self._step += 1
-        plan.pellucid_step = self._step
-        if self._step == 1:
+        step = self._step = self._step + 1
+        plan.pellucid_step = step
+        if step == 1:
             self._cost_before = Hook.total_cost_ns    # start-up is not a step's cost
-        counts = plan.num_scheduled_tokens
-        requests = len(counts)
         running, waiting = scheduler.get_request_counts()
-        deferred = min(waiting, _deferred(scheduler)) if waiting else 0
-        budget, cap = scheduler.max_num_scheduled_tokens, getattr(scheduler, self._cap_name)
-        preempted, preempted_tokens = self._preempted, self._preempted_tokens
-        self._preempted = self._preempted_tokens = 0
-        whole = tokens == requests == running
-        changed = plan.scheduled_new_reqs or plan.finished_req_ids or plan.scheduled_cached_reqs.resumed_req_ids
-        if whole and self._whole and not changed and not preempted and self._since_full < records.FULL_EVERY:
-            # All run, as all did before, and nobody came or went: the same members, without looking at them.
-            self._since_full += 1
-            mode, frame = records.SAME_ONES, b""
-        else:
-            self._admitted(plan)
-            mode, frame = self._frame(counts, tokens)
-        self._whole = whole
-        reason = records.NOT_WAITING
-        if waiting > deferred:
-            # The order of the engine's own admission loop: preemption stops it, then the budget, then the cap.
-            reason = (records.KV if preempted else records.BUDGET if tokens >= budget
-                      else records.SEQUENCE_CAP if running >= cap else records.KV)  # fmt: skip
-        elif waiting:
-            reason = records.DEFERRED_ONLY
-        self._plans[self._step] = (
-            start_ns, end_ns, self.kv.state(self._step), requests, tokens, running, waiting,
-            deferred, budget, cap, preempted, preempted_tokens, reason, mode, frame,
+        self._plans[step] = Planned(
+            start_ns, end_ns, running, waiting, min(waiting, _deferred(scheduler)) if waiting else 0,
+            scheduler.max_num_scheduled_tokens, getattr(scheduler, self._cap_name), self.kv.state(step),
+            self._preempted, self._preempted_tokens,
         )  # fmt: skip
-
-    def _admitted(self, plan: Any) -> None:
-        for new in plan.scheduled_new_reqs:
-            self._admit(new.req_id, 0, new.num_computed_tokens)
-        cached = plan.scheduled_cached_reqs
-        if cached.resumed_req_ids:
-            for request_id, computed in zip(cached.req_ids, cached.num_computed_tokens):
-                if request_id in cached.resumed_req_ids:
-                    self._admit(request_id, 1, computed)
-
-    def _admit(self, request_id: str, again: int, computed: int) -> None:
-        record = records.Admit(self._number(request_id), again, self._step, computed)
-        self.process.ring.write(records.ADMIT, records.pack_admit(record))
-
-    def _frame(self, counts: Dict[str, int], tokens: int) -> Tuple[int, bytes]:
-        members = list(counts)
-        self._since_full += 1
-        if members == self._members and self._since_full < records.FULL_EVERY:
-            if tokens == len(members):
-                return records.SAME_ONES, b""
-            try:
-                return records.SAME_BYTES, bytes(counts.values())
-            except ValueError:   # a chunk above 255 tokens
-                return records.SAME_WORDS, array("I", counts.values()).tobytes()
-        self._members, self._since_full = members, 0
-        try:
-            numbers = array("I", map(self._numbers.__getitem__, members))
-        except KeyError:
-            numbers = array("I", map(self._number, members))
-        return records.FULL, records.full_frame(numbers, array("I", counts.values()))
-
-    def _number(self, request_id: str) -> int:
-        number = self._numbers.get(request_id)
-        if number is None:
-            number = self._numbers[request_id] = self._next_number
-            self._next_number += 1
-        return number
+        self._preempted = self._preempted_tokens = 0
 
     def _updating(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
-        plan = argument(args, kwargs, 1, "scheduler_output")
+        plan = args[1] if len(args) > 1 else kwargs["scheduler_output"]
         self._in_update = getattr(plan, "pellucid_step", 0)
 
     def _updated(
         self, start_ns: int, end_ns: int, result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]
     ) -> None:
-        plan = args[1] if len(args) > 1 else kwargs["scheduler_output"]
         step, self._in_update = self._in_update, 0
         planned = self._plans.pop(step, None)
         if planned is None:
             return
-        (plan_start, plan_end, kv, requests, tokens, running, waiting, deferred, budget, cap, preempted,
-         preempted_tokens, reason, mode, frame) = planned  # fmt: skip
-        outputs, drafts, accepted = self._outputs(plan, result)
-        cost, self._cost_before = Hook.total_cost_ns - self._cost_before, Hook.total_cost_ns
-        self.process.ring.write(records.STEP, records.pack_step_head(
-            step, plan_start, plan_end, start_ns, end_ns, kv[0], kv[1], kv[2], cost, requests, tokens,
-            running, waiting, deferred, budget, cap, kv[3], kv[4], kv[5], outputs, drafts, accepted, preempted,
-            preempted_tokens, reason, bool(args[0].requests), kv[6], mode,
-        ) + frame)  # fmt: skip
-
-    def _outputs(self, plan: Any, result: Any) -> Tuple[int, int, int]:
-        """Tokens kept, draft tokens, draft tokens accepted. One token per output unless there is speculation."""
-        drafts = plan.scheduled_spec_decode_tokens
-        if not drafts:
-            kept = 0
+        plan = args[1] if len(args) > 1 else kwargs["scheduler_output"]
+        if plan.scheduled_spec_decode_tokens:
+            outputs, drafts, accepted = self._speculated(plan.scheduled_spec_decode_tokens, result)
+        else:
+            outputs = drafts = accepted = 0
             for per_client in result.values():
-                kept += len(per_client.outputs)
-            return kept, 0, 0
-        triples: List[int] = []
+                outputs += len(per_client.outputs)      # one token each
+        cost, self._cost_before = Hook.total_cost_ns - self._cost_before, Hook.total_cost_ns
+        work_left = bool(args[0].requests)
+        self.process.outbox.put(self.packer.step, Done(
+            step, planned, plan, start_ns, end_ns, outputs, drafts, accepted, work_left, cost,
+        ))  # fmt: skip
+
+    def _speculated(self, drafts: Dict[str, Any], result: Any) -> Tuple[int, int, int]:
+        """Tokens kept, draft tokens, draft tokens accepted."""
+        seen: List[Tuple[str, int, int]] = []
         kept = drafted = accepted = 0
         for per_client in result.values():
             for output in per_client.outputs:
-                produced = len(output.new_token_ids)
+                produced, proposed = len(output.new_token_ids), len(drafts.get(output.request_id, ()))
                 kept += produced
-                proposed = len(drafts.get(output.request_id, ()))
                 if proposed:
                     drafted += proposed
                     accepted += max(0, produced - 1)
-                    triples += (self._numbers.get(output.request_id, 0), proposed, produced)
-        if triples:
-            self.process.ring.write(records.SPEC, records.pack_spec(triples))
+                    seen.append((output.request_id, proposed, produced))
+        if seen:
+            self.process.outbox.put(self.packer.speculated, seen)
         return kept, drafted, accepted
 
     def _preempting(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
@@ -230,17 +158,14 @@ class EngineCore:
         lost = request.num_computed_tokens
         self._preempted += 1
         self._preempted_tokens += lost
-        record = records.Preempt(self._number(request.request_id), self._step + 1, now_ns(), lost)
-        self.process.ring.write(records.PREEMPT, records.pack_preempt(record))
+        self.process.outbox.put(self.packer.preempted, (request.request_id, self._step + 1, now_ns(), lost))
 
     def _freeing(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         request = argument(args, kwargs, 1, "request")
-        self.process.ring.write(records.FINISH, records.pack_json({
-            "r": self._number(request.request_id), "t": now_ns(), "s": reason_of(request.status.name),
-            "u": self._in_update, "o": request.num_output_tokens, "c": request.num_computed_tokens,
-            "p": request.num_preemptions,
-        }))  # fmt: skip
-        self._numbers.pop(request.request_id, None)
+        self.process.outbox.put(self.packer.freed, {
+            "i": request.request_id, "t": now_ns(), "s": reason_of(request.status.name), "u": self._in_update,
+            "o": request.num_output_tokens, "c": request.num_computed_tokens, "p": request.num_preemptions,
+        })  # fmt: skip
 
 
 def _carry_external_id(_state: State, result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from pellucid_probe import records
 from pellucid_probe.guard import Governor, Hook, StepHook, Target, argument, now_ns
+from pellucid_probe.outbox import one
 from pellucid_probe.process import Process
 from pellucid_probe.vllm.labels import HEADER, MAX_LENGTH, task_of
 
@@ -32,6 +33,10 @@ TARGETS: Dict[str, Tuple[Target, ...]] = {
     "request.finish_reason": (END,),
     "request.client_abort": (ABORT,),
 }
+_ARRIVE = one(records.ARRIVE, records.pack_json)
+_DELIVER = one(records.DELIVER, records.pack_deliver)
+_FRONT_END = one(records.FRONT_END, records.pack_json)
+_ABORT = one(records.ABORT, records.pack_json)
 FORMATS = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
 
 
@@ -66,13 +71,13 @@ class Frontend:
         request = argument(args, kwargs, 1, "request")
         arrival, submission = _arrival.get(), _submission.get() or {}
         tokens = getattr(request, "prompt_token_ids", None)
-        self.process.ring.write(records.ARRIVE, records.pack_json({
+        self.process.outbox.put(_ARRIVE, {
             "i": request.request_id, "e": getattr(request, "external_req_id", None),
             "t": arrival.time_ns if arrival else None, "s": submission.get("s"), "p": arrival.path if arrival else None,
             "g": (arrival.traceparent if arrival else None) or submission.get("g"),
             "k": submission.get("k"), "h": arrival.task if arrival else None, "f": submission.get("f"),
             "n": len(tokens) if tokens is not None else None,
-        }))  # fmt: skip
+        })  # fmt: skip
 
     def _delivered(
         self, start_ns: int, end_ns: int, _result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]
@@ -80,16 +85,16 @@ class Frontend:
         outputs = argument(args, kwargs, 1, "engine_core_outputs")
         if not outputs:
             return
-        if self.governor.wants_optional(Hook.total_cost_ns, end_ns, len(outputs)):
+        if self.governor.wants_optional(self.process.cost_ns(), end_ns, len(outputs)):
             stamp = argument(args, kwargs, 2, "engine_core_timestamp") or 0.0
-            self.process.ring.write(records.DELIVER, records.pack_deliver((start_ns, end_ns, stamp, len(outputs))))
+            self.process.outbox.put(_DELIVER, (start_ns, end_ns, stamp, len(outputs)))
         self.process.shed_level = self.governor.level
 
     def _ended(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         state, reason = argument(args, kwargs, 1, "req_state"), argument(args, kwargs, 2, "finish_reason")
-        self.process.ring.write(records.FRONT_END, records.pack_json({
+        self.process.outbox.put(_FRONT_END, {
             "i": state.request_id, "t": now_ns(), "f": str(reason) if reason is not None else None,
-        }))  # fmt: skip
+        })  # fmt: skip
 
     def _aborting(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         ids, internal = argument(args, kwargs, 1, "request_ids"), argument(args, kwargs, 2, "internal")
@@ -101,7 +106,7 @@ class Frontend:
             names += [name] if internal else args[0].external_req_ids.get(name, [])
         live = [name for name in names if name in known]
         if live:
-            self.process.ring.write(records.ABORT, records.pack_json({"i": live, "t": now_ns()}))
+            self.process.outbox.put(_ABORT, {"i": live, "t": now_ns()})
 
 
 def _arrived(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:

@@ -1,0 +1,86 @@
+"""The outbox: order, threads, a record that cannot be packed, a thread that does not come."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pellucid_probe.outbox import FULL, Outbox, one
+from pellucid_probe.ring import SEGMENT_BYTES, RingReader, RingWriter
+
+
+@pytest.fixture
+def box() -> Iterator[tuple[Outbox, RingReader]]:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        path = str(Path(folder) / "engine_core-1.ring")
+        yield Outbox(RingWriter(path, 64 * SEGMENT_BYTES)), RingReader(path)
+
+
+def number(value: int) -> bytes:
+    return value.to_bytes(4, "little")
+
+
+ONE = one(1, number)
+
+
+def numbers(reader: RingReader, kind: int) -> list[int]:
+    return [int.from_bytes(p, "little") for k, p in reader.poll() if k == kind]
+
+
+def test_nothing_is_in_the_ring_until_it_is_flushed(box: tuple[Outbox, RingReader]) -> None:
+    outbox, reader = box
+    outbox.put(ONE, 7)
+    assert reader.poll() == []
+    assert outbox.flush() is True
+    assert reader.poll() == [(1, number(7))]
+    assert outbox.flush() is False
+
+
+def test_a_hook_flushes_itself_when_nobody_else_does(box: tuple[Outbox, RingReader]) -> None:
+    outbox, reader = box
+    for value in range(FULL + 1):
+        outbox.put(ONE, value)
+    assert numbers(reader, 1) == list(range(FULL + 1))
+
+
+def test_a_record_that_cannot_be_packed_is_counted_and_the_next_one_written(box: tuple[Outbox, RingReader]) -> None:
+    outbox, reader = box
+    outbox.put(ONE, "no number")
+    outbox.put(ONE, 2)
+    outbox.flush()
+    assert numbers(reader, 1) == [2]
+    assert outbox.errors_count == 1
+
+
+def test_threads_that_put_and_flush_at_once_lose_and_tear_nothing(box: tuple[Outbox, RingReader]) -> None:
+    outbox, reader = box
+    count = 5000
+
+    def put(kind: int) -> None:
+        for value in range(count):
+            outbox.put(one(kind, number), value)
+
+    def flush() -> None:
+        for _ in range(count):
+            outbox.flush()
+
+    threads = [threading.Thread(target=put, args=(kind,)) for kind in (1, 2)] + [threading.Thread(target=flush)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    outbox.flush()
+    read = reader.poll()
+    for kind in (1, 2):
+        assert [int.from_bytes(p, "little") for k, p in read if k == kind] == list(range(count))
+    assert (reader.lost_count, reader.torn_count) == (0, 0)
+
+
+def test_cost_is_counted(box: tuple[Outbox, RingReader]) -> None:
+    outbox, _ = box
+    outbox.put(one(1, lambda n: bytes(sum(range(n)) % 2)), 50_000)
+    outbox.flush()
+    assert outbox.cost_ns > 100_000
