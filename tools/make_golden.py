@@ -2,7 +2,7 @@
 
     .venv/bin/python -m tools.make_golden [SCENARIO …]     → tests/golden/<scenario>/
 
-Takes about two minutes each. A recording whose findings are not the scenario's is not kept.
+Takes about two minutes each. A recording whose findings are not the scenario's, or that does not add up, is not kept.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from pellucid.store.read import open_run
+from pellucid.testing.accounting import broken
 from tools.real_engine import ROOT
 from tools.recording import findings, record
 from tools.scenarios import SCENARIOS
@@ -29,6 +31,9 @@ def make(name: str, home: Path) -> str:
     found = findings(source, home)
     if found != ({scenario.finds} - {None}):
         return f"{name}: expected {scenario.finds}, found {sorted(found)}; the recording is in {source}"
+    lawless = broken(open_run(source))
+    if lawless:
+        return f"{name}: {'; '.join(lawless)}: does not hold; the recording is in {source}"
     kept = [*source.glob("*.parquet"), source / "run.json"]
     size_bytes = sum(p.stat().st_size for p in kept)
     if size_bytes > MOST_BYTES:

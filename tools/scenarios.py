@@ -126,8 +126,8 @@ def crowd(count: int, output_tokens: int) -> Traffic:
 
 GEMMA = "gemma-3-270m"
 CONTEXT = ("--max-model-len", "2048")
-# Gemma's layers form six KV groups: 32 tokens take six blocks, and the engine wants 48 for a context of 256.
-FEW_BLOCKS = ("--max-model-len", "256", "--max-num-seqs", "16", "--block-size", "32")
+# Gemma's layers form six KV groups, so 32 tokens take six blocks. The engine wants room for one whole context.
+FEW_BLOCKS = ("--max-num-seqs", "16", "--block-size", "32")
 
 _ALL = (
     Scenario(
@@ -149,7 +149,8 @@ _ALL = (
     ),
     Scenario(
         "few-blocks", "eight users, KV blocks for about three of them", GEMMA,
-        (*FEW_BLOCKS, "--num-gpu-blocks-override", "60"), long_stories(8, 64), "kv.preemption_storm",
+        (*FEW_BLOCKS, "--max-model-len", "256", "--num-gpu-blocks-override", "60"), long_stories(8, 64),
+        "kv.preemption_storm",
     ),
     Scenario(
         "busy-host", "a one-layer model with a crowd running: hardly any model, all scheduler", "tiny-shallow",
@@ -171,7 +172,8 @@ _ALL = (
     ),
     Scenario(
         "full-cache", "four users, KV blocks for exactly what they write", GEMMA,
-        (*FEW_BLOCKS, "--num-gpu-blocks-override", "50"), long_stories(4, 40), None, "kv.preemption_storm",
+        (*FEW_BLOCKS, "--max-model-len", "128", "--num-gpu-blocks-override", "50"), long_stories(4, 40), None,
+        "kv.preemption_storm",
     ),
     Scenario(
         "moderate-host", "the one-layer model with a few users", "tiny-shallow",

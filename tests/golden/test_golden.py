@@ -9,7 +9,7 @@ import pytest
 from pellucid.diagnose.registry import all_rules
 from pellucid.diagnose.rule import FOUND
 from pellucid.diagnose.run import diagnose
-from pellucid.store.read import open_run
+from pellucid.store.read import RunReader, open_run
 from pellucid.testing.accounting import LAWS, broken
 from tools.make_golden import MOST_BYTES
 from tools.scenarios import SCENARIOS
@@ -17,23 +17,29 @@ from tools.scenarios import SCENARIOS
 HERE = Path(__file__).parent
 
 
+def golden(name: str) -> RunReader:
+    run = open_run(HERE / name)
+    assert run.one("SELECT count(*) AS n FROM steps")["n"] > 50, f"no recording of {name}: run tools/make_golden.py"
+    return run
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_exactly_what_was_made_is_found(name: str) -> None:
-    report = diagnose(open_run(HERE / name))
+    report = diagnose(golden(name))
     found = {r.rule.id for r in report.results if r.verdict.kind == FOUND}
     assert found == ({SCENARIOS[name].finds} - {None})
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_no_rule_is_blind_or_broken(name: str) -> None:
-    kinds = {r.rule.id: r.verdict for r in diagnose(open_run(HERE / name)).results}
+    kinds = {r.rule.id: r.verdict for r in diagnose(golden(name)).results}
     assert {rule: v for rule, v in kinds.items() if v.kind in ("blind", "broken")} == {}
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.parametrize("law", LAWS)
 def test_it_adds_up(name: str, law: str) -> None:
-    assert broken(open_run(HERE / name), {law: LAWS[law]}) == {}
+    assert broken(golden(name), {law: LAWS[law]}) == {}
 
 
 @pytest.mark.parametrize("rule", [r.id for r in all_rules()])
@@ -46,5 +52,5 @@ def test_every_rule_has_a_real_found_and_a_real_near_miss(rule: str) -> None:
 def test_recordings_are_small_and_tell_nothing_of_the_machine(name: str) -> None:
     files = list((HERE / name).iterdir())
     assert sum(f.stat().st_size for f in files) < MOST_BYTES
-    paths = open_run(HERE / name).rows("SELECT model, config_json FROM sources WHERE model LIKE '/%'")
+    paths = golden(name).rows("SELECT model, config_json FROM sources WHERE model LIKE '/%'")
     assert paths == []
