@@ -201,3 +201,25 @@ def test_ten_thousand_requests_in_flight_fit_one_record(shm: Path) -> None:
     bench.recorder.end()
     assert bench.engine.ring.dropped_count == 0
     assert bench.rows("SELECT decode_requests_count + prefill_requests_count AS n FROM steps") == [{"n": 10_000}]
+
+
+def test_a_frontends_word_on_a_step_that_comes_first_is_kept_for_it(shm: Path) -> None:
+    bench = Bench(shm, seed=12)
+    bench.recorder.cycle()
+    front = RingWriter(str(bench.rings / "frontend-3.ring"), 4 * SEGMENT_BYTES)
+    stamp_ns = bench.engine.now + 5_000_000 - 5       # inside the update of the step to come
+    for engine_ns in (stamp_ns, stamp_ns - 60_000_000_000):     # the other step never comes
+        deliver = (stamp_ns + 50, stamp_ns + 90, engine_ns / 1e9, 1)
+        front.write(records.DELIVER, records.pack_deliver(deliver))
+    bench.recorder._described_ns = -2_000_000_000_000  # look for new rings now
+    bench.recorder.cycle()
+    bench.engine.arrive()
+    bench.engine.waiting[-1].prompt = 5
+    bench.engine.run_step()
+    bench.recorder.cycle()
+    bench.engine.now += 3_000_000_000
+    bench.recorder.cycle()
+    assert len(bench.recorder._early) == 0
+    bench.recorder.end()
+    assert bench.rows("SELECT delivered_ns FROM steps") == [{"delivered_ns": stamp_ns + 90}]
+    assert bench.rows("SELECT first_delivered_ns FROM requests") == [{"first_delivered_ns": stamp_ns + 90}]

@@ -1,7 +1,7 @@
 """The recorder: reads every ring of a folder, joins what several processes saw, writes one run. The only IO loop.
 
-Rings are polled frontends first, engine cores last, and the engine cores' records are taken first: whatever a frontend
-says about a step was written after the engine core had recorded that step.
+Processes write what they saw a little later, each at its own pace (the probe's outbox), so a frontend's or a worker's
+word on a step can come before the step itself: it waits, HOLD_NS at most. So does a step for theirs.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class Recorder:
     cores: dict[str, EngineCore] = field(default_factory=dict)
     requests: dict[str, Request] = field(default_factory=dict)        # internal id → alive, or not yet written
     _closing: deque[tuple[int, Request]] = field(default_factory=deque)
+    _early: deque[tuple[Source, records.Deliver]] = field(default_factory=deque)   # their steps have not come yet
     _described_ns: int = 0
     bad_records_count: int = 0
 
@@ -74,6 +75,7 @@ class Recorder:
         for source, batch in reversed(polled):
             for kind, payload in batch:
                 self._take(source, kind, payload)
+        self._deliver(now - HOLD_NS)
         for core in self.cores.values():
             core.emit_older_than(now - HOLD_NS)
         self._write_requests(now - HOLD_NS)
@@ -111,7 +113,7 @@ class Recorder:
             elif kind == records.WORK:
                 self._work(source, records.unpack_work(payload))
             elif kind == records.DELIVER:
-                self._delivered(source, records.unpack_deliver(payload))
+                self._early.append((source, records.unpack_deliver(payload)))
             elif kind == records.ARRIVE:
                 seen = records.unpack_json(payload)
                 note_arrival(self._request(seen["i"]), source.name, seen)
@@ -168,7 +170,12 @@ class Recorder:
                 row = (request.core, "abort_seen", request.number, seen["t"], None, None)
                 self.writer.append("request_events", row)
 
-    def _delivered(self, source: Source, seen: records.Deliver) -> None:
+    def _deliver(self, given_up_ns: int) -> None:
+        waiting = [(source, seen) for source, seen in self._early if not self._delivered(source, seen)]
+        self._early = deque((source, seen) for source, seen in waiting if seen.end_ns > given_up_ns)
+
+    def _delivered(self, source: Source, seen: records.Deliver) -> bool:
+        """Whether the step was there."""
         stamp_ns = int(seen.engine_s * 1e9)
         for core in self.cores.values():
             row = core.step_at(stamp_ns)
@@ -179,6 +186,8 @@ class Recorder:
                 for request in ended.get(row["step"], ()):
                     if request.frontend in ("", source.name):
                         request.first(column, seen.end_ns)
+            return True
+        return False
 
     def _work(self, source: Source, seen: records.Work) -> None:
         rank = source.described.get("dp_rank")
