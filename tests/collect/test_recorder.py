@@ -195,8 +195,7 @@ def test_ten_thousand_requests_in_flight_fit_one_record(shm: Path) -> None:
     bench = Bench(shm, seed=9)
     bench.engine.budget, bench.engine.cap = 20_000, 20_000
     for _ in range(10_000):
-        bench.engine.arrive()
-        bench.engine.waiting[-1].prompt = 1
+        bench.engine.arrive(prompt=1)
     bench.engine.run_step()
     bench.recorder.end()
     assert bench.engine.ring.dropped_count == 0
@@ -213,8 +212,7 @@ def test_a_frontends_word_on_a_step_that_comes_first_is_kept_for_it(shm: Path) -
         front.write(records.DELIVER, records.pack_deliver(deliver))
     bench.recorder._described_ns = -2_000_000_000_000  # look for new rings now
     bench.recorder.cycle()
-    bench.engine.arrive()
-    bench.engine.waiting[-1].prompt = 5
+    bench.engine.arrive(prompt=5)
     bench.engine.run_step()
     bench.recorder.cycle()
     bench.engine.now += 3_000_000_000

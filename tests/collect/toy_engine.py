@@ -53,9 +53,9 @@ class ToyEngine:
         self._members: list[int] = []
         self._since_full = records.FULL_EVERY
 
-    def arrive(self) -> None:
+    def arrive(self, prompt: int | None = None) -> None:
         self._made += 1
-        toy = Toy(self._made, self.pick.randint(1, 700), self.pick.randint(1, 40))
+        toy = Toy(self._made, prompt or self.pick.randint(1, 700), self.pick.randint(1, 40))
         self.waiting.append(toy)
         self._json(records.ADD, {"r": toy.number, "t": self.now, "i": f"r-{toy.number}", "e": f"x-{toy.number}", "c": 0,
                                  "n": toy.prompt, "m": toy.wanted, "k": None, "h": "ab" * 8})  # fmt: skip
