@@ -16,7 +16,7 @@ from pellucid_probe.process import Process
 from pellucid_probe.vllm.config import effective
 from pellucid_probe.vllm.kv import KvFlow
 from pellucid_probe.vllm.labels import reason_of, task_of
-from pellucid_probe.vllm.packing import Done, Packer, Planned
+from pellucid_probe.vllm.packing import Packer
 
 _SCHEDULER = "vllm.v1.core.sched.scheduler"
 INIT = Target(_SCHEDULER, "Scheduler.__init__", ("self", "vllm_config"))
@@ -47,9 +47,10 @@ class EngineCore:
         self.process = process
         self.kv = KvFlow()
         self.packer = Packer(process.key)
+        self._put, self._pack_step = process.outbox.put, self.packer.step
         self._step = 0
         self._in_update = 0                             # the step whose outputs are being processed, 0 between
-        self._plans: Dict[int, Planned] = {}            # scheduled, not yet updated
+        self._plans: Dict[int, Tuple[Any, ...]] = {}            # scheduled, not yet updated
         self._preempted = self._preempted_tokens = 0    # since the last schedule()
         self._cost_before = 0
         self._cap_name = "max_num_running_reqs"
@@ -106,7 +107,8 @@ class EngineCore:
         if step == 1:
             self._cost_before = Hook.total_cost_ns    # start-up is not a step's cost
         running, waiting = scheduler.get_request_counts()
-        self._plans[step] = Planned(
+        # A plain tuple in the order of Planned: the named one costs a call more.
+        self._plans[step] = (
             start_ns, end_ns, running, waiting, min(waiting, _deferred(scheduler)) if waiting else 0,
             scheduler.max_num_scheduled_tokens, getattr(scheduler, self._cap_name), self.kv.state(step),
             self._preempted, self._preempted_tokens,
@@ -132,9 +134,9 @@ class EngineCore:
             for per_client in result.values():
                 outputs += len(per_client.outputs)      # one token each
         cost, self._cost_before = Hook.total_cost_ns - self._cost_before, Hook.total_cost_ns
-        work_left = bool(args[0].requests)
-        self.process.outbox.put(self.packer.step, Done(
-            step, planned, plan, start_ns, end_ns, outputs, drafts, accepted, work_left, cost,
+        # In the order of Done.
+        self._put(self._pack_step, (
+            step, planned, plan, start_ns, end_ns, outputs, drafts, accepted, bool(args[0].requests), cost,
         ))  # fmt: skip
 
     def _speculated(self, drafts: Dict[str, Any], result: Any) -> Tuple[int, int, int]:

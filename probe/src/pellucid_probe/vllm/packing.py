@@ -36,7 +36,7 @@ class Done(NamedTuple):
     """A step whose outputs were processed."""
 
     step: int
-    planned: Planned
+    planned: Tuple[Any, ...]  # the fields of Planned
     plan: Any                 # the engine's SchedulerOutput; it is not changed after its step
     start_ns: int
     end_ns: int
@@ -81,9 +81,10 @@ class Packer:
         flat = [n for request_id, drafted, produced in seen for n in (self._number(request_id), drafted, produced)]
         return [(records.SPEC, records.pack_spec(flat))]
 
-    def step(self, done: Done) -> List[Record]:
-        """The admissions of a step, then the step."""
-        plan, p = done.plan, done.planned
+    def step(self, values: Tuple[Any, ...]) -> List[Record]:
+        """The fields of a Done, its `planned` as a plain tuple too → the admissions of the step, then the step."""
+        done = Done(*values)
+        plan, p = done.plan, Planned(*done.planned)
         counts: Dict[str, int] = plan.num_scheduled_tokens
         tokens: int = plan.total_num_scheduled_tokens
         found: List[Record] = []
