@@ -84,3 +84,13 @@ def test_cost_is_counted(box: tuple[Outbox, RingReader]) -> None:
     outbox.put(one(1, lambda n: bytes(sum(range(n)) % 2)), 50_000)
     outbox.flush()
     assert outbox.cost_ns > 100_000
+
+
+def test_a_silenced_outbox_takes_nothing_more(box: tuple[Outbox, RingReader]) -> None:
+    outbox, reader = box
+    put = outbox.put
+    put(ONE, 1)
+    outbox.silence()
+    put(ONE, 2)
+    outbox.flush()
+    assert reader.poll() == []

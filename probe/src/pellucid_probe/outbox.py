@@ -53,6 +53,10 @@ class Outbox:
             self.cost_ns += time.thread_time_ns() - start
         return True
 
+    def silence(self) -> None:
+        """Forgets what waits and takes nothing more."""
+        self._waiting = deque(maxlen=0)
+
 
 def one(kind: int, pack: Callable[[Any], bytes]) -> Pack:
     """For what becomes a single record."""
