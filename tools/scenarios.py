@@ -154,7 +154,7 @@ _ALL = (
     ),
     Scenario(
         "busy-host", "a one-layer model with a crowd running: hardly any model, all scheduler", "tiny-shallow",
-        (*CONTEXT, "--max-num-seqs", "256"), crowd(240, 200), "host.engine_core_busy",
+        (*CONTEXT, "--max-num-seqs", "256"), crowd(240, 400), "host.engine_core_busy",
     ),
     Scenario(
         "cap-reached", "two users, two may run at a time", GEMMA,
@@ -172,7 +172,7 @@ _ALL = (
     ),
     Scenario(
         "full-cache", "four users, KV blocks for exactly what they write", GEMMA,
-        (*FEW_BLOCKS, "--max-model-len", "128", "--num-gpu-blocks-override", "50"), long_stories(4, 40), None,
+        (*FEW_BLOCKS, "--max-model-len", "128", "--num-gpu-blocks-override", "50"), long_stories(4, 36), None,
         "kv.preemption_storm",
     ),
     Scenario(
