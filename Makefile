@@ -24,6 +24,7 @@ both:
 demo: both
 	@$(PELLUCID) -m tools.demo $(if $(SEED),--seed $(SEED)) $(if $(SCENARIO),--scenario $(SCENARIO))
 
+test: export HYPOTHESIS_PROFILE = thorough
 test: both
 	$(PYTEST) -n 2 -m "not engine"
 	$(PYTEST) -m engine

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pellucid_probe import records
 from pellucid_probe.ring import SEGMENT_BYTES, RingWriter
@@ -61,7 +61,6 @@ def shm() -> Iterator[Path]:
         yield Path(folder)
 
 
-@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 400), st.integers(1, 60))
 def test_rows_agree_with_the_engines_own_books(seed: int, steps: int, every: int) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as root:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pellucid_probe import ring as ring_module
 from pellucid_probe.ring import HEADER_BYTES, SEGMENT_BYTES, RingError, RingReader, RingWriter, filesystem_of
@@ -37,7 +37,6 @@ def test_records_come_back_in_order_and_whole(shm: Path) -> None:
     assert (reader.lost_count, reader.torn_count) == (0, 0)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 60_000), min_size=1, max_size=120), st.integers(1, 12))
 def test_a_reader_that_keeps_up_loses_nothing(sizes: list[int], batch: int) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
