@@ -171,8 +171,8 @@ _ALL = (
         stories_and_documents(4, 500, 12.0, 2), None, "batch.prefill_stalling_decode",
     ),
     Scenario(
-        "full-cache", "four users, KV blocks for exactly what they write", GEMMA,
-        (*FEW_BLOCKS, "--max-model-len", "128", "--num-gpu-blocks-override", "50"), long_stories(4, 36), None,
+        "full-cache", "four users, KV blocks for exactly what they write and no more", GEMMA,
+        (*FEW_BLOCKS, "--max-model-len", "128", "--num-gpu-blocks-override", "50"), long_stories(4, 32), None,
         "kv.preemption_storm",
     ),
     Scenario(
