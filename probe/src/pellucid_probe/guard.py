@@ -217,7 +217,7 @@ class Governor:
     """Keeps our cost in a process below its budget: samples optional records first, then drops them.
 
     It looks once in WINDOW units of work (a step, a batch of outputs). The budget of a window is the larger of
-    BUDGET_NS a unit, scaled up with batches above 256 requests, and half a percent of the time the window took.
+    BUDGET_NS a unit, scaled up with batches above 256 requests, and one percent of the time the window took.
     """
 
     BUDGET_NS = 10_000
@@ -241,6 +241,6 @@ class Governor:
         self._from = (cost_ns, time_ns)
         if self._units == 1:
             return
-        budget_ns = max(self.BUDGET_NS * max(1.0, requests / 256) * self.WINDOW, 0.005 * took_ns)
+        budget_ns = max(self.BUDGET_NS * max(1.0, requests / 256) * self.WINDOW, 0.01 * took_ns)
         if spent_ns > budget_ns and self.level < 2:
             self.level += 1
