@@ -22,5 +22,5 @@ def blind(reason: str, collect: str) -> dict[str, Any]:
 def recorder_rows(no_device: str) -> list[Row]:
     """`no_device`: why there is no device to sample, "" when there is one."""
     device = blind(no_device, "record on the host of the GPU, with its driver") if no_device else {"state": "visible"}
-    network = blind("no client or gateway times were given", "compare with the times your client or gateway measures")
+    network = blind("no client or gateway time was sent", "have the client or gateway send X-Request-Start")
     return [fact_row(RECORDER, "device.nvml", device), fact_row(RECORDER, "request.network", network)]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from pellucid.core.clock import Anchor
 from pellucid.store.schema import REQUESTS
 from pellucid.store.write import Row
 
@@ -78,9 +79,12 @@ class Request:
         return f"{prefix}:{endpoint}:{known.get('response_format') or '?'}", "automatic"
 
 
-def note_arrival(request: Request, process: str, seen: dict[str, Any]) -> None:
+def note_arrival(request: Request, process: str, anchor: Anchor, seen: dict[str, Any]) -> None:
     """ARRIVE, from a frontend."""
     request.frontend = process
+    sent_wall_ns = seen.get("w")     # a probe that does not know the header leaves it out
+    if sent_wall_ns is not None:
+        request.fields["sent_ns"] = anchor.mono(sent_wall_ns)
     request.fields.update(
         request_id=seen["e"] or request.internal_id, arrival_ns=seen["t"] or seen["s"], submitted_ns=seen["s"],
         traceparent=seen["g"], endpoint=seen["p"], response_format=seen["f"],

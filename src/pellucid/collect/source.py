@@ -14,6 +14,7 @@ from typing import Any
 from pellucid_probe.ring import Record, RingError, RingReader
 
 from pellucid.collect.facts import blind, fact_row
+from pellucid.core.clock import Anchor
 from pellucid.store.schema import SOURCES
 from pellucid.store.write import Row
 
@@ -50,9 +51,10 @@ class Source:
         self.described, self._described_text = described, text
         return True
 
-    def alive(self) -> bool:
-        pid = self.name.rsplit("-", 1)[1]
-        return pid.isdigit() and Path(f"/proc/{pid}").exists()
+    def anchor(self) -> Anchor:
+        """Of this process. Only for a source whose ring could be read."""
+        assert self.ring is not None
+        return Anchor(*self.ring.anchor)
 
     def provenance(self) -> dict[str, Any]:
         d = self.described

@@ -22,6 +22,10 @@ class Anchor:
         """CLOCK_MONOTONIC ns → UNIX ns."""
         return self.wall_ns + (mono_ns - self.mono_ns)
 
+    def mono(self, wall_ns: int) -> int:
+        """UNIX ns → CLOCK_MONOTONIC ns."""
+        return self.mono_ns + (wall_ns - self.wall_ns)
+
 
 def monotonic_ns() -> int:
     return time.monotonic_ns()

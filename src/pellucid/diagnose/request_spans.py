@@ -30,8 +30,8 @@ PREFILL = {
     "absent": "steps it was not in",
     "host": "between steps",
 }
-NETWORK = ("only a client's own times or a gateway's spans can show it",
-           "measure at the client, or send spans of the gateway")  # fmt: skip
+NETWORK = ("the request named no time at which it was sent", "have the client or gateway send X-Request-Start")
+SKEWED = ("it was sent after it arrived, by the sender's clock", "set the clocks of both hosts by the same source")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Timed:
 def ttft_spans(seen: Seen) -> list[Timed]:
     row = seen.row
     return [
-        Timed("network", None, reason=NETWORK[0], collect=NETWORK[1]),
+        _network(row),
         _between(row, "frontend", "arrival_ns", "queued_ns"),
         _between(row, "queue", "queued_ns", "scheduled_ns", queue_parts(seen)),
         _between(row, "prefill", "scheduled_ns", "first_token_ns", prefill_parts(seen)),
@@ -72,8 +72,18 @@ def e2e_spans(seen: Seen) -> list[Timed]:
 
 
 def total(row: dict[str, Any], end: str) -> int | None:
-    """Arrival to `end`; None when one of them was not seen."""
-    return None if row["arrival_ns"] is None or row[end] is None else int(row[end] - row["arrival_ns"])
+    """Sending, where it is known, else arrival, to `end`; None when one of them was not seen."""
+    if row["arrival_ns"] is None or row[end] is None:
+        return None
+    return int(row[end] - row["arrival_ns"]) + (_network(row).duration_ns or 0)
+
+
+def _network(row: dict[str, Any]) -> Timed:
+    if row["sent_ns"] is None or row["arrival_ns"] is None:
+        return Timed("network", None, reason=NETWORK[0], collect=NETWORK[1])
+    if row["sent_ns"] > row["arrival_ns"]:
+        return Timed("network", None, reason=SKEWED[0], collect=SKEWED[1])
+    return Timed("network", int(row["arrival_ns"] - row["sent_ns"]))
 
 
 def queue_parts(seen: Seen) -> tuple[Part, ...]:

@@ -65,6 +65,7 @@ REQUESTS = Table("requests", "a finished, aborted or (at the end of a run) unfin
     *_c("""
         request: short number, unique within process
         client_index: which API server took it; 0 when there is one
+        sent_ns: client or gateway sent it, from its X-Request-Start header, by its own clock; null without one
         arrival_ns: HTTP request seen by the frontend
         submitted_ns: handed to the engine client, before tokenisation in the engine client
         queued_ns: entered the scheduler's waiting queue

@@ -5,8 +5,10 @@ A client names its traffic class in the body (`vllm_xargs: {"task": …}`) or in
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
+SENT = b"x-request-start"     # as nginx, Heroku and others send it: t=<UNIX time>, in s, ms, us or ns
+_SCALES: Tuple[Tuple[float, int], ...] = ((1e17, 1), (1e14, 1_000), (1e11, 1_000_000), (1e8, 1_000_000_000))
 XARGS = ("task", "task_type")
 HEADER = b"x-pellucid-task"
 MAX_LENGTH = 64
@@ -19,6 +21,16 @@ def task_of(extra_args: Any) -> Optional[str]:
             if isinstance(value, str) and value:
                 return value[:MAX_LENGTH]
     return None
+
+
+def sent_wall_ns(header: bytes) -> Optional[int]:
+    """UNIX ns at which a client or gateway sent the request; None if the header is no time since 1973."""
+    try:
+        text = header.decode("ascii").strip()
+        value = float(text[2:] if text.startswith("t=") else text)
+    except ValueError:
+        return None
+    return next((int(value * scale) for least, scale in _SCALES if least <= value < least * 1e3), None)
 
 
 # RequestStatus → finish reason. IGNORED is a prompt longer than the model's limit.

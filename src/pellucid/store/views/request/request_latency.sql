@@ -1,4 +1,5 @@
 -- A request's latency in spans that add up to TTFT and E2E, as far as each end was seen.
+--   network      client or gateway sent it, by its own clock → HTTP request seen; null without its X-Request-Start
 --   frontend     HTTP request seen → in the scheduler's queue (parsing, tokenisation, transport)
 --   queue        → start of the first step with a token of it
 --   prefill      → end of the step that sampled the first token
@@ -6,6 +7,7 @@
 --   ttft_ns BIGINT, e2e_ns BIGINT, itl_mean_ns DOUBLE, and the spans, ns; null where an end is missing
 CREATE OR REPLACE VIEW request_latency AS
 SELECT *,
+       arrival_ns - sent_ns                  AS ttft_network_ns,
        queued_ns - arrival_ns                AS ttft_frontend_ns,
        scheduled_ns - queued_ns              AS ttft_queue_ns,
        first_token_ns - scheduled_ns         AS ttft_prefill_ns,

@@ -1,0 +1,35 @@
+"""The network's span: known when the sender named its time, blind when it did not or when clocks disagree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pellucid.diagnose.request import Seen
+from pellucid.diagnose.request_spans import Timed, total, ttft_spans
+
+
+def row(sent_ns: int | None) -> dict[str, Any]:
+    return {
+        "sent_ns": sent_ns, "arrival_ns": 30, "queued_ns": 50, "scheduled_ns": 60, "first_token_ns": 90,
+        "first_delivered_ns": 95, "finish_reason": "length",
+    }  # fmt: skip
+
+
+def spans(sent_ns: int | None) -> dict[str, Timed]:
+    return {s.name: s for s in ttft_spans(Seen(row(sent_ns), [], [], [], [], []))}
+
+
+def test_a_request_that_names_its_time_has_a_network_span_and_ttft_begins_with_it() -> None:
+    found = spans(10)
+    assert found["network"].duration_ns == 20
+    assert sum(s.duration_ns or 0 for s in found.values()) == total(row(10), "first_delivered_ns") == 85
+
+
+@pytest.mark.parametrize(("sent_ns", "says"), [(None, "named no time"), (31, "after it arrived")])
+def test_without_a_usable_time_the_network_is_blind_and_ttft_begins_at_arrival(sent_ns: int | None, says: str) -> None:
+    found = spans(sent_ns)
+    assert found["network"].duration_ns is None
+    assert says in found["network"].reason
+    assert sum(s.duration_ns or 0 for s in found.values()) == total(row(sent_ns), "first_delivered_ns") == 65
