@@ -124,6 +124,10 @@ def test_a_list_that_was_cut_says_so_on_stderr(home: Path) -> None:
         (("steps", "--desc"), 2, "--desc needs --sort"),
         (("steps", "--since", "soon"), 2, "is not a span of time"),
         (("steps", "--limit", "-1"), 2, "is not a number of rows"),
+        (("steps", "--limit", "9" * 25), 2, "is not a number of rows"),
+        (("steps", "--limit", "²"), 2, "is not a number of rows"),
+        (("why", "--request", ""), 2, "no request ''"),
+        (("why", "--request", "\udcff"), 2, "--request is not valid UTF-8"),
         (("why", "--run", "nope"), 2, "no run has that id"),
         (("why", "--request", "a", "--since", "5m"), 2, "give one of them"),
         (("record", "/nowhere"), 2, "no folder at /nowhere"),
@@ -200,6 +204,26 @@ def test_a_reader_that_leaves_early_is_no_error(home: Path) -> None:
     command = f"{sys.executable} -m pellucid.surface.cli steps --json | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], env=environ(home), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("redirect", "code", "says"),
+    [(">/dev/full", 1, "pellucid: [Errno 28] No space left on device\n"), (">&-", 0, "")],
+)
+@pytest.mark.parametrize("command", ["why", "steps --json"])
+def test_an_output_that_takes_nothing_leaves_no_trace(
+    home: Path, command: str, redirect: str, code: int, says: str
+) -> None:
+    line = f"{sys.executable} -m pellucid.surface.cli {command} {redirect}"
+    done = subprocess.run(["bash", "-c", line], env=environ(home), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, says)
+
+
+def test_a_locale_without_our_letters_gets_question_marks(home: Path) -> None:
+    command = [sys.executable, "-m", "pellucid.surface.cli", "why"]
+    env = environ(home) | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, env=env, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"") and b" ? " in done.stdout and done.stdout.isascii()
 
 
 def test_ctrl_c_ends_top_with_130_and_no_trace(home: Path) -> None:

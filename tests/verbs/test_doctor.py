@@ -81,6 +81,9 @@ def test_a_home_or_tmpfs_that_does_not_do_says_what_would(tmp_path: Path) -> Non
     state = {c["check"]: c for c in checks(tmp_path, tmp_path / "nowhere")}
     assert (state["home"]["state"], state["tmpfs"]["state"]) == ("ok", "missing")
     assert "PELLUCID_SHM" in state["tmpfs"]["do"]
+    for no_home in (tmp_path / "file", Path("/proc/nowhere")):
+        home = {c["check"]: c for c in checks(no_home, tmp_path)}["home"]
+        assert home["state"] == "missing" and "PELLUCID_HOME" in home["do"]
     on_disk = {c["check"]: c for c in checks(tmp_path, Path("/proc"))}["tmpfs"]
     assert on_disk["state"] == "missing" and "/proc is on proc" in on_disk["says"]
 

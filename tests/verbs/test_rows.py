@@ -80,15 +80,27 @@ def test_a_run_into_which_no_process_reported_cannot_answer(tmp_path: Path) -> N
 def test_rows_that_nobody_could_see_are_blind_with_the_reason(tmp_path: Path) -> None:
     folder = build_run(tmp_path / "run", {
         "sources": TABLES["sources"],
-        "facts": table("""process        fact           state  reason                collect
-                          engine_core-1  request.ids    blind  the frontend is Rust  use the Python one"""),
+        "facts": table("""process        fact              state  reason                collect
+                          engine_core-1  request.queued    blind  the frontend is Rust  use the Python one
+                          engine_core-1  request.identity  blind  no hook               -"""),
     })  # fmt: skip
-    with pytest.raises(CannotAnswer, match=r"the frontend is Rust\. use the Python one"):
+    with pytest.raises(CannotAnswer, match=r"request\.identity is blind, no hook"):
         rows(folder, REQUESTS, Query())
 
 
 def test_an_engine_that_served_nothing_yet_has_no_rows_and_that_is_the_answer(tmp_path: Path) -> None:
     assert rows(build_run(tmp_path / "run", {"sources": TABLES["sources"]}), STEPS, Query()).rows == []
+
+
+def test_a_blind_fact_that_rows_can_do_without_is_no_reason_for_an_empty_list(tmp_path: Path) -> None:
+    folder = build_run(tmp_path / "run", {
+        "sources": TABLES["sources"],
+        "facts": table("""process        fact              state    reason            collect
+                          recorder       request.network   blind    no client times   measure there
+                          engine_core-1  request.queued    visible  -                 -
+                          frontend-1     request.identity  blind    no such frontend  -"""),
+    })  # fmt: skip
+    assert rows(folder, REQUESTS, Query()).rows == []
 
 
 def test_a_damaged_segment_is_named(run: Path) -> None:

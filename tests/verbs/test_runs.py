@@ -84,3 +84,17 @@ def test_a_run_that_is_not_there_is_refused_and_no_run_at_all_cannot_answer(tmp_
         run_folder(tmp_path, None)
     with pytest.raises(AskedWrongly, match="no run has that id"):
         run_folder(tmp_path, "2026")
+
+
+def test_a_folder_that_is_no_recording_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(AskedWrongly, match="is no recording"):
+        run_folder(tmp_path, str(tmp_path))
+    build_run(tmp_path / "r1", {})
+    assert run_folder(tmp_path, str(tmp_path / "r1")) == tmp_path / "r1"
+
+
+def test_a_run_with_the_recorders_own_facts_alone_is_empty(tmp_path: Path) -> None:
+    facts = table("""process   fact         state  reason  collect
+                     recorder  device.nvml  blind  none    -""")
+    assert summary(build_run(tmp_path / "r1", {"facts": facts}))["state"] == "empty"

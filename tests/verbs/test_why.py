@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
+from pellucid.core.table import rows as table
 from pellucid.verbs.why import why
 from tests.diagnose.engine_model import Rows, Shape, serve, write_run
 from tests.diagnose.test_scenarios import stream
@@ -101,6 +103,33 @@ def test_a_damaged_segment_is_noted_and_the_rest_is_judged(tmp_path: Path) -> No
     answer = why(folder)
     assert [f["id"] for f in answer["findings"]] == ["queue.sequence_cap_binding"]
     assert any("host-000000.parquet is damaged" in n for n in answer["notes"])
+
+
+def test_a_fact_that_was_shed_on_the_way_is_blind(tmp_path: Path) -> None:
+    rows = capped() | {"facts": table("""process     fact               state    reason        collect
+                                         worker-1    worker.times       visible  -             -
+                                         worker-1    request.delivered  blind    late          -
+                                         worker-1    worker.times       blind    shed: budget  fewer
+                                         frontend-1  host.samples       visible  -             -
+                                         worker-1    host.samples       blind    no file       -
+                                         worker-1    request.delivered  visible  -             -""")}
+    blind = why(write_run(tmp_path, rows))["blind"]
+    assert blind == [{"id": "worker.times", "reason": "shed: budget", "collect": "fewer"}]
+
+
+@pytest.mark.parametrize("column", ["start_ns", "running_count", "prefill_tokens"])
+def test_a_page_header_that_does_not_decode_is_noted_even_without_a_checksum(tmp_path: Path, column: str) -> None:
+    folder = write_run(tmp_path, capped())
+    (folder / "checksums.txt").unlink()
+    segment = folder / "steps-000000.parquet"
+    group = pq.read_metadata(segment).row_group(0)
+    (chunk,) = (c for c in map(group.column, range(group.num_columns)) if c.path_in_schema == column)
+    spoilt = bytearray(segment.read_bytes())
+    spoilt[chunk.dictionary_page_offset or chunk.data_page_offset] ^= 0x40
+    segment.write_bytes(spoilt)
+    answer = why(folder)
+    assert any("steps-000000.parquet is damaged" in note for note in answer["notes"])
+    assert answer["findings"] == [] and answer["blind"]
 
 
 def test_a_configuration_that_does_not_parse_still_gives_the_flag(tmp_path: Path) -> None:

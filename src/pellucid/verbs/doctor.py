@@ -18,6 +18,7 @@ from pellucid.core.errors import AskedWrongly, CannotAnswer
 from pellucid.core.units import S_NS
 from pellucid.store.read import RunReader, open_run
 from pellucid.verbs.engines import plan
+from pellucid.verbs.facts import latest_facts
 from pellucid.verbs.here import checks
 from pellucid.verbs.run import probe_sources
 from pellucid.verbs.runs import run_folder, summary
@@ -82,8 +83,7 @@ def _from_run(run: RunReader) -> dict[str, Any]:
         "SELECT DISTINCT process, role, engine, engine_version, 'on' AS state, '' AS reason "
         "FROM sources ORDER BY process"
     )
-    latest = {(f["process"], f["fact"]): f for f in run.rows("SELECT * FROM facts")}  # rows come as they were written
-    return _seen(f"run {run.folder.name}", processes, list(latest.values()))
+    return _seen(f"run {run.folder.name}", processes, latest_facts(run))
 
 
 def _seen(label: str, processes: list[dict[str, Any]], facts: list[dict[str, Any]]) -> dict[str, Any]:

@@ -26,10 +26,13 @@ def _check(name: str, state: str, says: str, do: str = "") -> Check:
 
 def _home(home: Path) -> Check:
     at = next(p for p in (home, *home.parents) if p.exists())
-    if not os.access(at, os.W_OK | os.X_OK):
+    if not at.is_dir() or not os.access(at, os.W_OK | os.X_OK):
         return _check("home", "missing", f"{home} cannot be written", "set PELLUCID_HOME to a writable folder")
+    free = shutil.disk_usage(at).free
+    if not free:
+        return _check("home", "missing", f"{home} has no room", "set PELLUCID_HOME to a folder on a disk with room")
     key = "has the site's key" if (home / "key").exists() else "the site's key is made at the first run"
-    return _check("home", "ok", f"{home}: {size(shutil.disk_usage(at).free)} free, {key}")
+    return _check("home", "ok", f"{home}: {size(free)} free, {key}")
 
 
 def _tmpfs(shm: Path) -> Check:

@@ -26,7 +26,7 @@ class Listing:
     view: str                   # what is read: the table, or a view with derived columns
     last_seen: str              # SQL: the row's latest moment, for --since
     order: str                  # without --sort
-    facts: str                  # prefix of the facts that make these rows visible
+    facts: frozenset[str]       # the facts that make these rows; blind when all of them are
     moments: frozenset[str]     # columns that are points in time, not durations
     shown: tuple[str, ...]      # columns of the terminal table without --columns; a narrow one has the first
 
@@ -34,7 +34,7 @@ class Listing:
 REQUESTS = Listing(
     "requests", "request_latency",
     last_seen="coalesce(last_delivered_ns, finish_ns, last_token_ns, scheduled_ns, queued_ns, arrival_ns)",
-    order="coalesce(arrival_ns, queued_ns), request", facts="request",
+    order="coalesce(arrival_ns, queued_ns), request", facts=frozenset(("request.identity", "request.queued")),
     moments=frozenset((
         "arrival_ns", "submitted_ns", "queued_ns", "scheduled_ns", "first_token_ns", "first_delivered_ns",
         "last_token_ns", "finish_ns", "last_delivered_ns",
@@ -44,7 +44,8 @@ REQUESTS = Listing(
 )  # fmt: skip
 
 STEPS = Listing(
-    "steps", "steps", last_seen="end_ns", order="start_ns, process", facts="step",
+    "steps", "steps", last_seen="end_ns", order="start_ns, process",
+    facts=frozenset(("step.times", "step.composition")),
     moments=frozenset(("start_ns", "end_ns", "delivered_ns")),
     shown=("step", "start_ns", "host_gap_ns", "schedule_ns", "execute_ns", "update_ns", "running_count",
            "waiting_count", "prefill_tokens", "decode_tokens", "kv_used_blocks_count", "preempted_count"),
@@ -143,9 +144,9 @@ def _refuse_unseen(run: RunReader, listing: Listing) -> None:
         )
     blind = run.rows(
         "SELECT fact, any_value(reason) AS reason, any_value(collect) AS collect FROM facts "
-        "WHERE starts_with(fact, $prefix) GROUP BY fact HAVING bool_and(state = 'blind') ORDER BY fact LIMIT 1",
-        {"prefix": listing.facts},
+        "WHERE list_contains($facts, fact) GROUP BY fact HAVING bool_and(state = 'blind') ORDER BY fact",
+        {"facts": sorted(listing.facts)},
     )
-    if blind:
+    if len(blind) == len(listing.facts):
         b = blind[0]
         raise CannotAnswer(f"run {run.folder.name} has no {listing.name}: {b['fact']} is blind, {b['reason']}. {b['collect'] or ''}")  # noqa: E501

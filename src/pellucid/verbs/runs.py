@@ -19,12 +19,13 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import pellucid
-from pellucid.core.errors import CannotAnswer
+from pellucid.core.errors import AskedWrongly, CannotAnswer
 from pellucid.core.run import EXAMPLE, find_run, read_info, run_folders
 from pellucid.core.units import unit_of
 from pellucid.store.schema import TABLES
 from pellucid.store.segment import Files, find, read_tail
 
+LOCK = "recorder.lock"
 EXAMPLE_FOLDER = Path(pellucid.__file__).parent / "example"
 _SPANS = {"steps": ("start_ns", "end_ns"), "host": ("time_ns", "time_ns")}  # first and last moment of a run
 
@@ -43,6 +44,9 @@ def run_folder(home: Path, wanted: str | None) -> Path:
     folder = find_run(home, wanted, EXAMPLE_FOLDER)
     if wanted == EXAMPLE and not (folder / "run.json").exists():
         raise CannotAnswer(f"this installation has no example recording at {folder}. Try: pellucid runs")
+    marked = any((folder / name).exists() for name in ("run.json", LOCK))
+    if wanted is not None and not marked and not size_bytes(folder):
+        raise AskedWrongly(f"{folder} is no recording: no run.json and no segment in it. Try: pellucid runs")
     return folder
 
 
@@ -75,13 +79,14 @@ def state(folder: Path, files: dict[str, Files]) -> str:
         return "recording"
     if any(f.tails for f in files.values()):
         return "interrupted"
-    return "complete" if any(f.segments for f in files.values()) else "empty"
+    told = (f.segments for table, f in files.items() if table != "facts")  # the recorder's own facts are in every run
+    return "complete" if any(told) else "empty"
 
 
 def is_recording(folder: Path) -> bool:
     """Whether a recorder holds the run. Asks for a shared lock and lets go of it at once."""
     try:
-        fd = os.open(folder / "recorder.lock", os.O_RDONLY)
+        fd = os.open(folder / LOCK, os.O_RDONLY)
     except OSError:
         return False
     try:

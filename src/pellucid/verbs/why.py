@@ -23,6 +23,7 @@ from pellucid.diagnose.run import Report, Result, diagnose
 from pellucid.diagnose.span import Span
 from pellucid.diagnose.spell import Engine, SpelledMove, shown, spell
 from pellucid.store.read import RunReader, open_run
+from pellucid.verbs.facts import latest_facts, unseen
 
 Answer = dict[str, Any]
 WAITED_RATIO = 0.2   # above it a run without findings is not called healthy: someone waited, and no rule says why
@@ -165,17 +166,19 @@ def _says(report: Report, kind: Kind) -> list[Answer]:
 
 
 def _blind(run: RunReader, report: Report) -> list[Answer]:
-    """Rules first, then facts; each fact once, however many processes lack it."""
+    """Rules first, then facts; each fact once, however many processes lack it, by what they said last."""
     rules = [
         {"id": r.rule.id, "reason": r.verdict.says, "collect": r.verdict.collect}
         for r in report.results if r.verdict.kind == BLIND
     ]  # fmt: skip
-    facts = run.rows(
-        "SELECT fact AS id, string_agg(DISTINCT reason, '; ' ORDER BY reason) AS reason, "
-        "any_value(collect) AS collect FROM facts GROUP BY fact "
-        "HAVING count(*) FILTER (state = 'visible') = 0 AND count(*) FILTER (state = 'blind') > 0 ORDER BY fact"
-    )
-    return rules + [{"id": f["id"], "reason": f["reason"] or "", "collect": f["collect"] or ""} for f in facts]
+    facts = [
+        {
+            "id": name, "reason": "; ".join(sorted({f["reason"] or "" for f in said})),
+            "collect": next((f["collect"] for f in said if f["collect"]), ""),
+        }
+        for name, said in unseen(latest_facts(run)).items()
+    ]  # fmt: skip
+    return rules + facts
 
 
 def _judged(report: Report) -> bool:

@@ -10,7 +10,6 @@ Data on stdout, talk on stderr. Exit: 0 done · 1 failed · 2 asked wrongly · 3
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -19,7 +18,8 @@ from typing import Protocol
 
 from pellucid import __version__
 from pellucid.core.errors import PellucidError
-from pellucid.surface.cli import doctor, record, requests, run, runs, steps, top, why
+from pellucid.surface.cli import doctor, record, requests, run, runs, stdout, steps, top, why
+from pellucid.surface.cli.options import check_text
 
 
 class Command(Protocol):
@@ -60,7 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     args = parser(next((w for w in words if not w.startswith("-")), None)).parse_args(words)
     interrupted = _note_interrupts()
+    stdout.take_anything()
     try:
+        check_text(args)
         code: int = args.act(args)
         sys.stdout.flush()
         return code
@@ -68,9 +70,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"pellucid: {error}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
-        # The reader (head, less) has gone; without this the interpreter complains when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        stdout.drop()  # the reader (head, less) has gone
         return 0
+    except OSError as error:
+        print(f"pellucid: {error}", file=sys.stderr)
+        stdout.drop()
+        return 1
     except KeyboardInterrupt:
         return 130
     except RuntimeError:

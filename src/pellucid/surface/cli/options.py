@@ -7,10 +7,13 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from pellucid.core.errors import AskedWrongly
 from pellucid.core.units import parse_span_ns
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+MOST_DIGITS = 18  # more than any run has, and still a 64-bit number
 
 
 def run_option(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +35,13 @@ def span_ns(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def check_text(args: argparse.Namespace) -> None:
+    """Bytes that are no UTF-8 arrive as lone surrogates, which no database takes. A launched command may have them."""
+    for name, value in vars(args).items():
+        if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
+            raise AskedWrongly(f"--{name.replace('_', '-')} is not valid UTF-8: {value!r}")
+
+
 def path(text: str) -> Path:
     from pathlib import Path  # a tenth of what --help takes
 
@@ -40,8 +50,8 @@ def path(text: str) -> Path:
 
 def count(text: str) -> int:
     """A whole number of rows; 0 means all."""
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows; 0 means all")
+    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number of rows; 0 means all")
     return int(text)
 
 

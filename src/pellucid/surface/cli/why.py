@@ -25,10 +25,10 @@ def run(args: argparse.Namespace) -> int:
     from pellucid.core.settings import home
     from pellucid.verbs.runs import run_folder
 
-    if args.request and args.since:
+    if args.request is not None and args.since:
         raise AskedWrongly("--since chooses a span of the run, --request one request: give one of them")
     folder = run_folder(home(), args.run)
-    if args.request:
+    if args.request is not None:
         from pellucid.surface.cli.render.request import request as render
         from pellucid.verbs.explain import explain_request
 
