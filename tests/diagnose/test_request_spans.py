@@ -33,3 +33,10 @@ def test_without_a_usable_time_the_network_is_blind_and_ttft_begins_at_arrival(s
     assert found["network"].duration_ns is None
     assert says in found["network"].reason
     assert sum(s.duration_ns or 0 for s in found.values()) == total(row(sent_ns), "first_delivered_ns") == 65
+
+
+@pytest.mark.parametrize(("arrival_ns", "says"), [(30, "pellucid doctor says"), (None, "the probe in its frontend")])
+def test_a_delivery_that_was_shed_is_not_blamed_on_a_missing_probe(arrival_ns: int | None, says: str) -> None:
+    unseen = row(None) | {"arrival_ns": arrival_ns, "first_delivered_ns": None}
+    (sample,) = (s for s in ttft_spans(Seen(unseen, [], [], [], [], [])) if s.name == "first_sample")
+    assert sample.duration_ns is None and says in sample.collect

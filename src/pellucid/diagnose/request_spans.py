@@ -153,4 +153,6 @@ def _collect(row: dict[str, Any], column: str) -> str:
     if row["finish_reason"] is None:
         return "the request had not finished when the recording ended: look again later"
     frontend = column in ("arrival_ns", "first_delivered_ns", "last_delivered_ns")
+    if frontend and row["arrival_ns"] is not None:
+        return "its frontend has the probe, which left this moment out: pellucid doctor says whether it sheds any"
     return f"run the engine with the probe in its {'frontend' if frontend else 'engine core'}"
