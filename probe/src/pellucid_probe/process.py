@@ -14,6 +14,7 @@ import contextlib
 import gc
 import hashlib
 import json
+import multiprocessing.util
 import os
 import platform
 import resource
@@ -114,6 +115,7 @@ class Process:
         """Our one thread: empties the outbox, and once a second looks at the process itself."""
         self.facts["host.samples"] = Fact("visible")
         atexit.register(self.outbox.flush)
+        multiprocessing.util.Finalize(None, self.outbox.flush, exitpriority=0)   # its children skip atexit
         threading.Thread(target=_work_forever, args=(self,), name="pellucid", daemon=True).start()
 
 

@@ -57,8 +57,13 @@ def run_folders(home: Path) -> list[Path]:
     return sorted(folders, key=lambda p: (read_info(p).created_ns, p.name), reverse=True)
 
 
+def _has_engine(folder: Path) -> bool:
+    """Whether any process of an engine wrote into it: a command that ended before it served leaves a run without."""
+    return any(folder.glob("steps-*")) or any(folder.glob("sources-*"))
+
+
 def find_run(home: Path, wanted: str | None, example: Path) -> Path:
-    """The folder of a run: by id, unique prefix, path, `example`, or the newest when nothing is asked."""
+    """The folder of a run: by id, unique prefix, path, `example`, or the newest that an engine wrote into."""
     if wanted == EXAMPLE:
         return example
     if wanted and ("/" in wanted or Path(wanted).is_dir()):
@@ -71,7 +76,7 @@ def find_run(home: Path, wanted: str | None, example: Path) -> Path:
             raise CannotAnswer(
                 f"no recording in {home}/runs. Try: pellucid why --run example, or pellucid run -- <engine command>"
             )
-        return folders[0]
+        return next((f for f in folders if _has_engine(f)), folders[0])
     hits = [f for f in folders if f.name == wanted] or [f for f in folders if f.name.startswith(wanted)]
     if len(hits) != 1:
         saw = "no run has that id" if not hits else f"{len(hits)} runs start so"

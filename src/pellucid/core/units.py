@@ -17,6 +17,7 @@ MS_NS = 1_000_000
 S_NS = 1_000_000_000
 
 _DURATIONS = ((S_NS, "s"), (MS_NS, "ms"), (US_NS, "µs"), (1, "ns"))
+_LONG = ((48 * 3600 * S_NS, 86_400 * S_NS, "days"), (2 * 3600 * S_NS, 3600 * S_NS, "h"), (600 * S_NS, 60 * S_NS, "min"))
 _SIZES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 _SPANS = {"s": S_NS, "m": 60 * S_NS, "h": 3600 * S_NS, "d": 86_400 * S_NS, "ms": MS_NS}
 
@@ -25,6 +26,9 @@ def duration(value_ns: float) -> str:
     """A duration in its natural unit, two significant digits or more: 350 µs, 1.2 ms, 34 ms, 5.1 s."""
     if value_ns == 0:
         return "0 ms"
+    for least_ns, unit_ns, name in _LONG:
+        if abs(value_ns) >= least_ns:
+            return f"{_short(value_ns / unit_ns)} {name}"
     for unit_ns, name in _DURATIONS:
         if abs(value_ns) >= unit_ns:
             return f"{_short(value_ns / unit_ns)} {name}"

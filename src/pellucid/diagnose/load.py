@@ -36,7 +36,7 @@ REQUESTS = """
            count(*) FILTER (finish_reason = 'abort')               AS aborted_count,
            count(*) FILTER (finish_reason IS NULL)                 AS unfinished_count,
            avg(scheduled_ns - queued_ns)                           AS queue_mean_ns,
-           avg(coalesce(first_delivered_ns, first_token_ns) - arrival_ns) AS ttft_mean_ns,
+           avg(first_delivered_ns - arrival_ns)                    AS ttft_mean_ns,
            avg((last_token_ns - first_token_ns) / (output_tokens - 1)) FILTER (output_tokens > 1) AS itl_mean_ns
     FROM _all_requests
 """

@@ -135,9 +135,12 @@ class EngineCore:
                 outputs += len(per_client.outputs)      # one token each
         cost, self._cost_before = Hook.total_cost_ns - self._cost_before, Hook.total_cost_ns
         # In the order of Done.
+        work_left = bool(args[0].requests)
         self._put(self._pack_step, (
-            step, planned, plan, start_ns, end_ns, outputs, drafts, accepted, bool(args[0].requests), cost,
+            step, planned, plan, start_ns, end_ns, outputs, drafts, accepted, work_left, cost,
         ))  # fmt: skip
+        if not work_left:
+            self.process.outbox.flush()    # nobody waits now, and the engine may be stopped before our thread comes
 
     def _speculated(self, drafts: Dict[str, Any], result: Any) -> Tuple[int, int, int]:
         """Tokens kept, draft tokens, draft tokens accepted."""
