@@ -99,9 +99,14 @@ def traffic(pick: random.Random) -> dict[str, list[Ask]]:
         ],
         "crowded": [ask("crowded", n, 0.05 * n, 48, 640) for n in range(8)],
         "left": [
-            *(ask("left", n, 0.0, 60, 400, hang_up_tokens=10 + n) for n in range(3)),
+            # Long outputs: a client that is short of CPU hangs up late, and must not come after the end.
+            *(ask("left", n, 0.0, 60, 1500, hang_up_tokens=10 + n) for n in range(3)),
             *(ask("left", n, 0.0, 60, 200) for n in range(3, 8)),
-            *(ask("left", n, 0.1, 60, 200, hang_up_s=0.2) for n in range(8, 12)),
+        ],
+        "queue": [
+            *(ask("queue", n, 0.0, 60, 600) for n in range(8)),
+            # Long enough after sending for a slow frontend to have queued them, before the others are done.
+            *(ask("queue", n, 0.5, 60, 200, hang_up_s=1.5) for n in range(8, 12)),
         ],
     }
 
@@ -211,14 +216,15 @@ def test_a_full_cache_preempts_and_the_tokens_lost_are_counted(mixed: Mixed) -> 
     assert sum(r["recomputed_tokens"] for r in rows) > 0
     events = mixed.run.rows("SELECT event, count(*) AS n FROM request_events GROUP BY event")
     counted = {e["event"]: e["n"] for e in events}
-    assert counted["preempted"] == counted["rescheduled"] == sum(r["preemptions_count"] for r in rows)
+    told = mixed.run.one("SELECT sum(preemptions_count)::BIGINT AS n FROM requests")["n"]    # by the engine, at the end
+    assert told == counted["preempted"] >= counted["rescheduled"] > 0    # one may leave before it runs again
 
 
 def test_clients_that_hang_up_are_recorded_with_what_they_got(mixed: Mixed) -> None:
     for reply, row in zip(mixed.replies["left"][:3], mixed.rows("left")[:3], strict=True):
         assert (row["finish_reason"], row["aborted_by"]) == ("abort", "client")
         assert reply.output_tokens is not None
-        assert reply.output_tokens <= row["output_tokens"] < 400
+        assert reply.output_tokens <= row["output_tokens"] < 1500
 
 
 def test_a_client_that_dies_is_recorded(mixed: Mixed) -> None:
@@ -228,7 +234,7 @@ def test_a_client_that_dies_is_recorded(mixed: Mixed) -> None:
 
 
 def test_clients_that_leave_the_queue_are_recorded(mixed: Mixed) -> None:
-    rows = [r for r in mixed.rows("left")[8:] if r["scheduled_ns"] is None]
+    rows = [r for r in mixed.rows("queue")[8:] if r["scheduled_ns"] is None]
     assert rows, "no request was still waiting when its client hung up"
     assert {(r["finish_reason"], r["aborted_by"], r["first_token_ns"]) for r in rows} == {("abort", "client", None)}
 
