@@ -40,3 +40,9 @@ def test_a_delivery_that_was_shed_is_not_blamed_on_a_missing_probe(arrival_ns: i
     unseen = row(None) | {"arrival_ns": arrival_ns, "first_delivered_ns": None}
     (sample,) = (s for s in ttft_spans(Seen(unseen, [], [], [], [], [])) if s.name == "first_sample")
     assert sample.duration_ns is None and says in sample.collect
+
+
+def test_without_recorded_shares_prefill_is_not_divided() -> None:
+    step = {"step": 1, "start_ns": 60, "end_ns": 90, "scheduled_tokens": 5}
+    found = {s.name: s for s in ttft_spans(Seen(row(None), [], [step], [], [], []))}
+    assert (found["prefill"].duration_ns, found["prefill"].parts) == (30, ())

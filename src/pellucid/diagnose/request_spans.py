@@ -110,9 +110,10 @@ def _reason(step: dict[str, Any]) -> str:
 
 
 def prefill_parts(seen: Seen) -> tuple[Part, ...]:
-    """Step time by share of tokens: its own, other prompts, decodes; then steps without it, and time between steps."""
+    """Step time by share of tokens: its own, other prompts, decodes; then steps without it, and time between steps.
+    Nothing where its shares were not recorded."""
     start_ns, end_ns = seen.row["scheduled_ns"], seen.row["first_token_ns"]
-    if start_ns is None or end_ns is None:
+    if start_ns is None or end_ns is None or not seen.shares:
         return ()
     own = {s["step"]: s["tokens"] for s in seen.shares}
     spent: Counter[str] = Counter()
