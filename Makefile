@@ -33,7 +33,7 @@ check: setup
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
-	$(PYTEST) -n 2 -m "not engine"
+	$(PYTEST) -n 2 -m "not engine and not slow"
 
 bench: both
 	$(PELLUCID) -m bench

@@ -22,6 +22,8 @@ from pellucid.store.read import RunReader, open_run
 from pellucid.store.write import Limits, RunWriter
 from tests.collect.toy_engine import ToyEngine
 
+pytestmark = pytest.mark.slow
+
 NO_GPU = "no device in this test"
 
 

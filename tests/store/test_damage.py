@@ -14,6 +14,8 @@ from pellucid.store.schema import STEP_RUNS
 from pellucid.store.segment import CHECKSUMS, read_tail
 from tests.store.writing import sealed, share, steps_of, writer
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_tail_cut_anywhere_in_its_last_batch_yields_the_batches_before(tmp_path: Path) -> None:
     w = writer(tmp_path)

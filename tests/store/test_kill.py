@@ -10,8 +10,12 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from pellucid.store.read import open_run
 from tests.store.writing import share, steps_of, writer
+
+pytestmark = pytest.mark.slow
 
 # Says each number only after it was flushed. Seals every fifty rows, so kills fall into seals too.
 WRITER = """
@@ -19,6 +23,7 @@ import sys
 from pathlib import Path
 from pellucid.store.write import Limits
 from tests.store.writing import share, writer
+
 w = writer(Path(sys.argv[1]), limits=Limits(seal_rows=50))
 for step in range(1_000_000):
     w.append("step_runs", share(step))

@@ -11,6 +11,8 @@ from pellucid.verbs.explain import explain_request
 from tests.diagnose.engine_model import Ask, Rows, Shape, serve, write_run
 from tests.diagnose.test_scenarios import ODD_PROMPTS, SCENES, stream
 
+pytestmark = pytest.mark.slow
+
 BUSY = [s for s in SCENES if s.finds]
 
 

@@ -22,6 +22,8 @@ import pytest
 from pellucid.collect.vllm.launch import extend_environment
 
 WAIT_S = 30.0
+pytestmark = pytest.mark.slow
+
 COUNTS_SIGNALS = """
 import os, signal, sys, time
 seen = []
