@@ -226,3 +226,17 @@ def test_a_frontends_word_on_a_step_that_comes_first_is_kept_for_it(shm: Path) -
     bench.recorder.end()
     assert bench.rows("SELECT delivered_ns FROM steps") == [{"delivered_ns": stamp_ns + 90}]
     assert bench.rows("SELECT first_delivered_ns FROM requests") == [{"first_delivered_ns": stamp_ns + 90}]
+
+
+def test_a_ring_found_half_made_is_read_once_it_is_whole(shm: Path) -> None:
+    bench = Bench(shm, seed=2)
+    made = bench.rings / "engine_core-7.ring"
+    away = bench.rings / "away"
+    made.rename(away)
+    made.write_bytes(b"")                      # as a probe of another version might leave it for a moment
+    bench.run(5)
+    assert "too small" in bench.recorder.sources["engine_core-7"].fault
+    away.rename(made)
+    bench.run(50)
+    bench.recorder.end()
+    assert bench.rows("SELECT count(*) AS n FROM steps")[0]["n"] == bench.engine.step

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -137,3 +138,28 @@ def test_the_filesystem_of_a_missing_mount_table_entry_is_found_by_the_longest_m
     assert filesystem_of("/dev/shm") == "tmpfs"
     assert filesystem_of("/proc/self") == "proc"
     assert ring_module.filesystem_of("/dev/shm/no/such/folder") == "tmpfs"
+
+
+def test_a_ring_appears_whole(shm: Path) -> None:
+    """Under its name from the first moment with a header: a reader that polls the folder never finds half of one."""
+    path = shm / "engine_core-1.ring"
+    faults: list[str] = []
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.is_set():
+            try:
+                RingReader(str(path)).close()
+            except FileNotFoundError:
+                continue
+            except RingError as error:
+                faults.append(str(error))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    for _ in range(20):
+        RingWriter(str(path), 8 << 20)
+        path.unlink()
+    done.set()
+    watcher.join()
+    assert faults == []

@@ -42,7 +42,8 @@ class RingWriter:
     def __init__(self, path: str, data_bytes: int) -> None:
         segments = max(4, data_bytes // SEGMENT_BYTES)
         self.data_bytes = segments * SEGMENT_BYTES
-        self._map = _allocate(path, HEADER_BYTES + self.data_bytes)
+        unfinished = f"{path}.new"     # a reader must not find a ring before its header is there
+        self._map = _allocate(unfinished, HEADER_BYTES + self.data_bytes)
         self._words = memoryview(self._map)[: 16 * 8].cast("Q")
         self._head = 0
         self._sequence = 0
@@ -51,6 +52,7 @@ class RingWriter:
         words[_SEGMENT], words[_DATA], words[_PID] = SEGMENT_BYTES, self.data_bytes, os.getpid()
         words[_MONO], words[_WALL] = time.monotonic_ns(), time.time_ns()
         self._map[:8] = MAGIC
+        os.rename(unfinished, path)
 
     def write(self, kind: int, payload: bytes) -> None:
         """Puts one record into the ring. One thread at a time."""

@@ -35,8 +35,8 @@ class Source:
         return self.name.rsplit("-", 1)[0]
 
     def poll(self) -> list[Record]:
-        if self.ring is None and not self.fault:
-            self._open()
+        if self.ring is None:
+            self._open()     # again after a fault: it may have been found half made
         return self.ring.poll() if self.ring is not None else []
 
     def refresh(self) -> bool:
@@ -85,6 +85,7 @@ class Source:
     def _open(self) -> None:
         try:
             self.ring = RingReader(str(self.folder / f"{self.name}.ring"))
+            self.fault = ""
         except FileNotFoundError:
             pass
         except (RingError, OSError, ValueError) as error:
