@@ -169,7 +169,7 @@ class StepHook(Hook):
 
 
 class TallyHook(Hook):
-    """For a method called many times a step: sees its result only. 0.15 against 0.9 us a call (CPython 3.11)."""
+    """For a method called many times a step: sees its result only, and no clock is read."""
 
     def __init__(self, target: Target, tally: Tally) -> None:
         super().__init__(target)

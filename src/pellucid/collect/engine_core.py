@@ -128,13 +128,10 @@ class EngineCore:
         else:
             self.batch.close(request)
             self.batch.unsettle()
-            self._complete(request)
-
-    def _complete(self, request: Request) -> None:
-        """The number stays known until its place in a batch in flight has passed: `forget` runs later."""
-        self.done(request)
+            self.done(request)
 
     def forget(self, request: Request) -> None:
+        """Called a while after `done`: a batch in flight may still have the number among its members."""
         self._numbers.pop(request.number, None)
 
     def _step(self, step: records.Step) -> None:
@@ -155,7 +152,7 @@ class EngineCore:
             self.batch.close(request)
             request.fields["last_token_ns"] = step.update_end_ns
             self.lasts.setdefault(step.step, []).append(request)
-            self._complete(request)
+            self.done(request)
         if self._freed:
             self.batch.unsettle()    # with batches in flight the next step may still hold them
         self._freed.clear()
