@@ -35,7 +35,6 @@ def write_day(ring: RingWriter, seen: Path, steps: int, running: int) -> None:
     for n in live:
         _add(ring, n, now)
         ring.write(records.ADMIT, records.pack_admit(records.Admit(n, 0, 1, PROMPT)))
-    members: list[int] = []
     for step in range(1, steps + 1):
         now += STEP_NS
         ended = [n for n, left in live.items() if left <= 0]
@@ -53,18 +52,20 @@ def write_day(ring: RingWriter, seen: Path, steps: int, running: int) -> None:
         for n, left in live.items():
             if left <= 0:
                 _finish(ring, n, now, step)
-        if list(live) == members and step % records.FULL_EVERY:
-            mode, frame = records.SAME_ONES, b""
+        if step % records.FULL_EVERY == 1:
+            mode, frame = records.full_frame(list(live), counts)
+        elif ended or fresh:
+            mode = records.MOVED + records.WORDS
+            frame = records.moved_head(ended, fresh) + array("I", counts).tobytes()
         else:
-            members = list(live)
-            mode, frame = records.FULL, records.full_frame(array("I", members), array("I", counts))
-        ring.write(records.STEP, records.pack_step(records.Step(
+            mode, frame = records.SAME + records.ONES, b""
+        ring.write(records.STEP, records.pack_step_head(
             step, now - STEP_NS + 3000, now - STEP_NS + 600_000, now - 400_000, now - 3000, 16 * step, 0, 16 * step,
-            8000, len(live), sum(counts), len(live), 3, 0, 8192, running, 40_000, 20_000, 30_000, len(live), 0, 0, 0, 0,
-            records.SEQUENCE_CAP, 1, 1, mode, frame,
-        )))  # fmt: skip
+            8000, 0, len(live), sum(counts), len(live), 3, 0, 8192, running, 40_000, 20_000, 30_000, 0, 0,
+            records.SEQUENCE_CAP, True, records.SEEN_KV_BLOCKS + records.SEEN_KV_FLOW, len(live), 0, 0, mode,
+        ) + frame)  # fmt: skip
         work = (step, now - STEP_NS + 700_000, now - 500_000, 0, 0, 0, 0, len(live))
-        ring.write(records.WORK, records.pack_work(work))
+        ring.write(records.WORK, records.pack_work(*work))
         if step % 200 == 0:
             _keep_pace(ring, seen)
 
@@ -77,8 +78,7 @@ def _add(ring: RingWriter, number: int, now: int) -> None:
 
 
 def _finish(ring: RingWriter, number: int, now: int, step: int) -> None:
-    ring.write(records.FINISH, records.pack_json({"r": number, "t": now, "s": "length", "u": step, "o": OUTPUT,
-                                                  "c": PROMPT + OUTPUT - 1, "p": 0}))  # fmt: skip
+    ring.write(records.FINISH, records.pack_finish((number, now, step, OUTPUT, PROMPT + OUTPUT - 1, 0, "length")))
 
 
 def _keep_pace(ring: RingWriter, seen: Path) -> None:

@@ -214,7 +214,7 @@ def test_a_frontends_word_on_a_step_that_comes_first_is_kept_for_it(shm: Path) -
     stamp_ns = bench.engine.now + 5_000_000 - 5       # inside the update of the step to come
     for engine_ns in (stamp_ns, stamp_ns - 60_000_000_000):     # the other step never comes
         deliver = (stamp_ns + 50, stamp_ns + 90, engine_ns / 1e9, 1)
-        front.write(records.DELIVER, records.pack_deliver(deliver))
+        front.write(records.DELIVER, records.pack_deliver(*deliver))
     bench.recorder._described_ns = -2_000_000_000_000  # look for new rings now
     bench.recorder.cycle()
     bench.engine.arrive(prompt=5)

@@ -71,11 +71,11 @@ class ToyEngine:
         outputs = self._update(counts)
         mode, frame = self._frame([t.number for t in counts], list(counts.values()))
         left = bool(self.running or self.waiting)
-        self.ring.write(records.STEP, records.pack_step(records.Step(
-            self.step, start, start + 10, self.now - 10, self.now, 0, 0, 0, 5, len(counts), sum(counts.values()),
-            len(self.running), len(self.waiting), 0, self.budget, self.cap, 100, 50, 10, outputs, 0, 0, len(preempted),
-            0, 0, int(left), 1, mode, frame,
-        )))  # fmt: skip
+        self.ring.write(records.STEP, records.pack_step_head(
+            self.step, start, start + 10, self.now - 10, self.now, 0, 0, 0, 5, 0, len(counts), sum(counts.values()),
+            len(self.running), len(self.waiting), 0, self.budget, self.cap, 100, 50, 10, len(preempted), 0, 0, left,
+            records.SEEN_KV_BLOCKS + records.SEEN_KV_FLOW + records.SEEN_GRAMMAR, outputs, 0, 0, mode,
+        ) + frame)  # fmt: skip
         self.now += 1000
 
     def _schedule(self, preempted: list[Toy]) -> dict[Toy, int]:
@@ -144,19 +144,23 @@ class ToyEngine:
 
     def _free(self, toy: Toy, reason: str, step: int) -> None:
         self.books.finished[toy.number] = reason
-        self._json(records.FINISH, {"r": toy.number, "t": self.now, "s": reason, "u": step, "o": toy.outputs,
-                                    "c": toy.computed, "p": toy.preemptions})  # fmt: skip
+        freed = (toy.number, self.now, step, toy.outputs, toy.computed, toy.preemptions, reason)
+        self.ring.write(records.FINISH, records.pack_finish(freed))
 
     def _frame(self, members: list[int], counts: list[int]) -> tuple[int, bytes]:
         self._since_full += 1
-        if members == self._members and self._since_full < records.FULL_EVERY:
-            if all(c == 1 for c in counts):
-                return records.SAME_ONES, b""
-            if max(counts) < 256:
-                return records.SAME_BYTES, bytes(counts)
-            return records.SAME_WORDS, array("I", counts).tobytes()
-        self._members, self._since_full = members, 0
-        return records.FULL, records.full_frame(array("I", members), array("I", counts))
+        before, self._members = self._members, members
+        left = [n for n in before if n not in members]
+        joined = [n for n in members if n not in before]
+        if [n for n in before if n not in left] + joined != members or self._since_full >= records.FULL_EVERY:
+            self._since_full = 0
+            return records.full_frame(members, counts)
+        mode, head = (records.MOVED, records.moved_head(left, joined)) if left or joined else (records.SAME, b"")
+        if all(c == 1 for c in counts):
+            return mode + records.ONES, head
+        if max(counts) < 256:
+            return mode + records.BYTES, head + bytes(counts)
+        return mode + records.WORDS, head + array("I", counts).tobytes()
 
     def _json(self, kind: int, fields: dict[str, object]) -> None:
         self.ring.write(kind, records.pack_json(fields))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pellucid_probe import records
-from pellucid_probe.vllm.packing import KEPT_STEPS, Done, Packer, Planned
+from pellucid_probe.vllm.packing import KEPT_STEPS, Packer
 
 
 @dataclass
@@ -29,6 +30,7 @@ class Plan:
     scheduled_new_reqs: list[New] = field(default_factory=list)
     scheduled_cached_reqs: Cached = field(default_factory=Cached)
     finished_req_ids: set[str] = field(default_factory=set)
+    scheduled_spec_decode_tokens: dict[str, list[int]] = field(default_factory=dict)
 
     @property
     def total_num_scheduled_tokens(self) -> int:
@@ -42,34 +44,47 @@ def add(packer: Packer, request_id: str) -> int:
 
 
 def free(packer: Packer, request_id: str) -> int:
-    (kind, payload), = packer.freed({"i": request_id, "t": 1, "s": "length"})
+    (kind, payload), = packer.freed((request_id, 1, 0, 2, 3, 4, "FINISHED_LENGTH_CAPPED"))
     assert kind == records.FINISH
-    return int(records.unpack_json(payload)["r"])
+    freed = records.unpack_finish(payload)
+    assert freed[1:] == (1, 0, 2, 3, 4, "length")
+    return freed.request
 
 
-def planned(**changed: Any) -> Planned:
-    base = Planned(10, 20, 0, 0, 0, 1000, 8, (1, 2, 3, 100, 60, 5, 1), 0, 0)
-    return base._replace(**changed)
+def head(number: int, plan: Plan) -> tuple[int, ...]:
+    fields = dict.fromkeys(records.Step._fields[:-1], 7)
+    fields |= {"step": number, "requests": len(plan.num_scheduled_tokens), "tokens": plan.total_num_scheduled_tokens}
+    return tuple(fields.values())
 
 
-def step(packer: Packer, number: int, plan: Plan, **changed: Any) -> tuple[list[records.Admit], records.Step]:
-    changed.setdefault("running", len(plan.num_scheduled_tokens))
-    found = packer.step(Done(number, planned(**changed), plan, 30, 40, len(plan.num_scheduled_tokens), 0, 0, True, 5))
-    *admits, last = found
+def step(packer: Packer, number: int, plan: Plan, full: bool = False) -> tuple[list[records.Admit], records.Step]:
+    *admits, last = packer.step((head(number, plan), plan, {}, full))
     assert [kind for kind, _ in admits] == [records.ADMIT] * len(admits)
+    assert last[0] == records.STEP
     return [records.unpack_admit(payload) for _, payload in admits], records.unpack_step(last[1])
 
 
+class Reader:
+    """Members as a reader of the frames has them."""
+
+    def __init__(self) -> None:
+        self.members: list[int] = []
+
+    def read(self, seen: records.Step) -> list[int]:
+        change = records.read_members(seen)
+        before = [] if change.whole else self.members
+        self.members = [n for n in before if n not in change.left] + change.joined
+        return self.members
+
+
 def test_a_request_freed_in_a_steps_update_keeps_its_number_in_that_step_and_in_one_in_flight() -> None:
-    packer = Packer(b"k" * 32)
+    packer, reader = Packer(b"k" * 32), Reader()
     a, b = add(packer, "a"), add(packer, "b")
-    step(packer, 1, Plan({"a": 5, "b": 7}, [New("a"), New("b")]))
+    reader.read(step(packer, 1, Plan({"a": 5, "b": 7}, [New("a"), New("b")]))[1])
     assert free(packer, "b") == b
     for number in (2, 3):
-        _, seen = step(packer, number, Plan({"b": 1, "a": 1}))
-        assert records.read_members(seen) in ([b, a], None)
-    _, seen = step(packer, 4, Plan({"b": 2, "a": 1, "c": 1}))
-    assert (records.read_members(seen) or [])[:2] == [b, a]
+        assert reader.read(step(packer, number, Plan({"b": 1, "a": 1}))[1]) == [b, a]
+    assert reader.read(step(packer, 4, Plan({"b": 2, "a": 1, "c": 1}))[1])[:2] == [b, a]
 
 
 def test_a_number_is_forgotten_after_a_while_and_an_id_that_comes_again_is_another_request() -> None:
@@ -88,34 +103,47 @@ def test_a_number_is_forgotten_after_a_while_and_an_id_that_comes_again_is_anoth
     assert "a" not in packer._numbers
 
 
-@pytest.mark.parametrize(("counts", "mode"), [
-    ({"a": 1, "b": 1}, records.SAME_ONES), ({"a": 255, "b": 1}, records.SAME_BYTES),
-    ({"a": 256, "b": 1}, records.SAME_WORDS), ({"b": 1, "a": 1}, records.FULL), ({"a": 1}, records.FULL),
+SAME, MOVED, FULL = records.SAME, records.MOVED, records.FULL
+
+
+@pytest.mark.parametrize(("counts", "gone", "mode"), [
+    ({"a": 1, "b": 1, "c": 1}, "", SAME + records.ONES), ({"a": 255, "b": 1, "c": 1}, "", SAME + records.BYTES),
+    ({"a": 256, "b": 1, "c": 1}, "", SAME + records.WORDS),
+    ({"b": 1, "c": 1}, "a", MOVED + records.ONES), ({"b": 1, "c": 1, "d": 9}, "ax", MOVED + records.BYTES),
+    ({"b": 1, "d": 300}, "ac", MOVED + records.WORDS), ({"d": 1}, "abc", MOVED + records.ONES),
+    ({"a": 1, "b": 1, "c": 1, "d": 2, "e": 1}, "", MOVED + records.BYTES),
+    ({"b": 1, "a": 1, "c": 1}, "", FULL + records.WORDS),       # another order
+    ({"a": 1, "c": 1}, "", FULL + records.WORDS),               # not scheduled, though it did not end
+    ({"b": 1, "a": 1}, "a", FULL + records.WORDS),              # ended, and is there again
 ])  # fmt: skip
-def test_a_frame_is_the_smallest_that_tells_the_batch(counts: dict[str, int], mode: int) -> None:
-    packer = Packer(b"k" * 32)
-    numbers = {name: add(packer, name) for name in ("a", "b")}
-    step(packer, 1, Plan({"a": 9, "b": 9}, [New("a"), New("b")]))
-    _, seen = step(packer, 2, Plan(counts), running=5)
+def test_a_frame_is_the_smallest_that_tells_the_batch(counts: dict[str, int], gone: str, mode: int) -> None:
+    packer, reader = Packer(b"k" * 32), Reader()
+    numbers = {name: add(packer, name) for name in "abcdex"}
+    reader.read(step(packer, 1, Plan({"a": 9, "b": 9, "c": 9}))[1])
+    _, seen = step(packer, 2, Plan(counts, finished_req_ids=set(gone)))
     assert seen.mode == mode
+    assert reader.read(seen) == [numbers[name] for name in counts]
     assert (records.read_counts(seen) or [1] * len(counts)) == list(counts.values())
-    if mode == records.FULL:
-        assert records.read_members(seen) == [numbers[name] for name in counts]
 
 
-@pytest.mark.parametrize("comes", [
-    {"scheduled_new_reqs": [New("c")]}, {"finished_req_ids": {"z"}},
-    {"scheduled_cached_reqs": Cached(["b"], [3], {"b"})},
-])  # fmt: skip
-def test_the_members_are_looked_at_when_anybody_came_or_went(comes: dict[str, Any]) -> None:
+@given(st.data())
+def test_a_reader_follows_any_sequence_of_batches(data: st.DataObject) -> None:
+    packer, reader = Packer(b"k" * 32), Reader()
+    numbers = {name: add(packer, name) for name in "abcdefgh"}
+    for number in range(1, 12):
+        names = data.draw(st.lists(st.sampled_from("abcdefgh"), unique=True, min_size=1))
+        finished = data.draw(st.sets(st.sampled_from("abcdefgh")))
+        counts = {name: data.draw(st.sampled_from([1, 1, 1, 2, 255, 256, 70_000])) for name in names}
+        _, seen = step(packer, number, Plan(counts, finished_req_ids=finished), full=data.draw(st.booleans()))
+        assert reader.read(seen) == [numbers[name] for name in names]
+        assert (records.read_counts(seen) or [1] * len(names)) == list(counts.values())
+
+
+def test_everybody_is_listed_when_asked() -> None:
     packer = Packer(b"k" * 32)
-    for name in ("a", "b"):
-        add(packer, name)
-    step(packer, 1, Plan({"a": 1, "b": 1}, [New("a"), New("b")]))
-    _, same = step(packer, 2, Plan({"a": 1, "b": 1}))
-    assert same.mode == records.SAME_ONES
-    _, seen = step(packer, 3, Plan({"a": 1, "c": 1}, **comes))
-    assert seen.mode == records.FULL
+    step(packer, 1, Plan({"a": 1}))
+    assert step(packer, 2, Plan({"a": 1}), full=True)[1].mode == FULL + records.WORDS
+    assert step(packer, 3, Plan({"a": 1}))[1].mode == SAME + records.ONES
 
 
 def test_admissions_come_before_their_step_with_what_was_found_computed() -> None:
@@ -125,26 +153,28 @@ def test_admissions_come_before_their_step_with_what_was_found_computed() -> Non
     assert admits == [records.Admit(a, 0, 1, 16), records.Admit(b, 1, 1, 32)]
 
 
-@pytest.mark.parametrize(("left", "reason"), [
-    ({"waiting": 0}, records.NOT_WAITING),
-    ({"waiting": 2, "deferred": 2}, records.DEFERRED_ONLY),
-    ({"waiting": 3, "deferred": 2, "preempted": 1, "token_budget": 2, "sequence_cap": 1}, records.KV),
-    ({"waiting": 3, "deferred": 2, "token_budget": 2, "sequence_cap": 1}, records.BUDGET),
-    ({"waiting": 3, "sequence_cap": 2}, records.SEQUENCE_CAP),
-    ({"waiting": 3, "sequence_cap": 3}, records.KV),
-])  # fmt: skip
-def test_waiting_has_the_reason_at_which_the_engine_stopped_admitting(left: dict[str, int], reason: int) -> None:
+@dataclass
+class Output:
+    request_id: str
+    new_token_ids: list[int]
+
+
+@dataclass
+class Outputs:
+    outputs: list[Output]
+
+
+def test_drafts_are_told_by_request_before_their_step() -> None:
     packer = Packer(b"k" * 32)
-    _, seen = step(packer, 1, Plan({"a": 1, "b": 1}), **left)
-    assert seen.waiting_reason == reason
-
-
-def test_a_full_frame_comes_now_and_then_though_nothing_changes() -> None:
-    every = records.FULL_EVERY
-    for running in (1, 2):       # all run, or some only
-        packer = Packer(b"k" * 32)
-        modes = [step(packer, n, Plan({"a": 1}), running=running)[1].mode for n in range(1, 2 * every + 2)]
-        assert [n for n, mode in enumerate(modes) if mode == records.FULL] == [0, every, 2 * every]
+    a, b = add(packer, "a"), add(packer, "b")
+    plan = Plan({"a": 4, "b": 1}, scheduled_spec_decode_tokens={"a": [1, 2, 3]})
+    result = {0: Outputs([Output("a", [5, 6])]), 1: Outputs([Output("b", [7])])}
+    spec, last = packer.step((head(1, plan), plan, result, False))
+    assert spec[0] == records.SPEC
+    assert records.unpack_spec(spec[1]) == [(a, 3, 2)]
+    seen = records.unpack_step(last[1])
+    assert (seen.outputs, seen.drafts, seen.accepted) == (3, 3, 1)
+    assert b == 2
 
 
 def test_the_first_blocks_hash_is_keyed() -> None:

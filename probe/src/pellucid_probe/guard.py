@@ -4,6 +4,9 @@ A hook watches one method: `before(args, kwargs) -> state`, then the original, o
 `after(state, result, args, kwargs)`. A step hook is the same with the clock read for it, as few times as can be:
 `after(start_ns, end_ns, result, args, kwargs)`. Whatever goes wrong in our part is caught and counted; after MAX_ERRORS
 the hook is silent. A target that is missing or has lost a parameter we read is not touched at all: its facts are blind.
+
+The wrappers are flat on purpose: between two steps the engine takes the caches, and each call of ours that it finds
+cold costs several times what it costs in a loop.
 """
 
 from __future__ import annotations
@@ -15,13 +18,26 @@ import time
 from typing import Any, Callable, Optional, Tuple
 
 MAX_ERRORS = 5
-CLOCK_EVERY = 16    # an ordinary hook's cost is clocked once in so many calls, and counted so many times
 now_ns = time.monotonic_ns
 
 Before = Callable[[Tuple[Any, ...], "dict[str, Any]"], Any]
-Tally = Callable[[Any], None]   # sees the result only
 StepAfter = Callable[[int, int, Any, Tuple[Any, ...], "dict[str, Any]"], None]
 After = Callable[[Any, Any, Tuple[Any, ...], "dict[str, Any]"], None]
+
+
+class Cost:
+    """Time spent in hooks of this process, on all threads; a lost update is a rounding error.
+
+    An object and not an attribute of Hook: storing one of those drops what the interpreter remembers of the class.
+    """
+
+    __slots__ = ("ns",)
+
+    def __init__(self) -> None:
+        self.ns = 0
+
+
+COST = Cost()
 
 
 class Target:
@@ -57,14 +73,12 @@ class Target:
 class Hook:
     """One installed hook: its errors, its cost, and whether it still looks."""
 
-    total_cost_ns = 0   # of all hooks in this process, on all threads; a lost update is a rounding error
-
     def __init__(self, target: Target, before: Optional[Before] = None, after: Optional[After] = None) -> None:
         self.target, self.before, self.after = target, before, after
         self.on = True
         self.errors_count = 0
         self.last_error = ""
-        self._calls = 0
+        self.on_silence: Optional[Callable[[], None]] = None
 
     def install(self) -> str:
         """Puts the hook in place; returns why it could not, or ""."""
@@ -74,9 +88,9 @@ class Hook:
         owner, attribute = self.target.resolve()
         original = getattr(owner, attribute)
         try:
-            wrapper = self._async(original) if inspect.iscoroutinefunction(original) else self._sync(original)
-        except TypeError as error:
-            return str(error)
+            wrapper = self._async(original) if inspect.iscoroutinefunction(original) else self.wrap(original)
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
         setattr(owner, attribute, functools.wraps(original)(wrapper))
         return ""
 
@@ -85,35 +99,49 @@ class Hook:
         self.last_error = f"{type(error).__name__}: {error}"[:200]
         if self.errors_count >= MAX_ERRORS:
             self.on = False
+            if self.on_silence is not None:
+                self.on_silence()
 
     def run_before(self, args: Tuple[Any, ...], kwargs: "dict[str, Any]") -> Any:
         if self.before is None or not self.on:
             return None
-        self._calls += 1
-        start = now_ns() if self._calls % CLOCK_EVERY == 1 else 0
+        start = now_ns()
         try:
             return self.before(args, kwargs)
         except Exception as error:
             self.fail(error)
             return None
         finally:
-            if start:
-                Hook.total_cost_ns += (now_ns() - start) * CLOCK_EVERY
+            COST.ns += now_ns() - start
 
     def run_after(self, state: Any, result: Any, args: Tuple[Any, ...], kwargs: "dict[str, Any]") -> None:
         if self.after is None or not self.on:
             return
-        self._calls += self.before is None
-        start = now_ns() if self._calls % CLOCK_EVERY == 1 else 0
+        start = now_ns()
         try:
             self.after(state, result, args, kwargs)
         except Exception as error:
             self.fail(error)
         finally:
-            if start:
-                Hook.total_cost_ns += (now_ns() - start) * CLOCK_EVERY
+            COST.ns += now_ns() - start
 
-    def _sync(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        before, cost = self.before, COST
+        if before is not None and self.after is None:
+            look = before
+
+            def only_before(*args: Any, **kwargs: Any) -> Any:
+                if self.on:
+                    start = now_ns()
+                    try:
+                        look(args, kwargs)
+                    except Exception as error:
+                        self.fail(error)
+                    cost.ns += now_ns() - start
+                return original(*args, **kwargs)
+
+            return only_before
+
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             state = self.run_before(args, kwargs)
             result = original(*args, **kwargs)
@@ -145,8 +173,8 @@ class StepHook(Hook):
         super().__init__(target, before)
         self.step_after = after
 
-    def _sync(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        before, after = self.before, self.step_after
+    def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        before, after, cost = self.before, self.step_after, COST
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             if before is not None and self.on:
@@ -162,27 +190,25 @@ class StepHook(Hook):
                     after(start, end, result, args, kwargs)
                 except Exception as error:
                     self.fail(error)
-                Hook.total_cost_ns += now_ns() - end
+                cost.ns += now_ns() - end
             return result
 
         return wrapper
 
 
 class TallyHook(Hook):
-    """For a method called many times a step: sees its result only, and no clock is read."""
+    """Sums the lengths of what a method returns. For one called many times a step: no clock is read, nothing called."""
 
-    def __init__(self, target: Target, tally: Tally) -> None:
+    def __init__(self, target: Target) -> None:
         super().__init__(target)
-        self.tally = tally
+        self.total = 0
 
-    def _sync(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        tally = self.tally
-
+    def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
             if self.on:
                 try:
-                    tally(result)
+                    self.total += len(result)
                 except Exception as error:
                     self.fail(error)
             return result
@@ -224,19 +250,21 @@ class Governor:
     WINDOW = 512
     SAMPLE_EVERY = 8
 
-    def __init__(self) -> None:
+    def __init__(self, cost_ns: Callable[[], int]) -> None:
         self.level = 0          # 0 everything · 1 optional records one in SAMPLE_EVERY · 2 none
+        self._cost_ns = cost_ns
         self._units = 0
         self._from = (0, 0)     # cost and time when the window began
 
-    def wants_optional(self, cost_ns: int, time_ns: int, requests: int) -> bool:
-        """Called once a unit, with the cost so far and the time; whether to write an optional record of this one."""
-        self._units += 1
-        if self._units % self.WINDOW == 1:
-            self._look(cost_ns, time_ns, requests)
-        return self.level == 0 or (self.level == 1 and self._units % self.SAMPLE_EVERY == 0)
+    def wants_optional(self, time_ns: int, requests: int) -> bool:
+        """Called once a unit, with the time; whether to write an optional record of this one."""
+        units = self._units = self._units + 1
+        if units % self.WINDOW == 1:
+            self._look(time_ns, requests)
+        return self.level == 0 or (self.level == 1 and units % self.SAMPLE_EVERY == 0)
 
-    def _look(self, cost_ns: int, time_ns: int, requests: int) -> None:
+    def _look(self, time_ns: int, requests: int) -> None:
+        cost_ns = self._cost_ns()
         spent_ns, took_ns = cost_ns - self._from[0], time_ns - self._from[1]
         self._from = (cost_ns, time_ns)
         if self._units == 1:

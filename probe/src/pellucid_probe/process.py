@@ -23,14 +23,14 @@ import time
 from typing import Any, Dict, List, Optional
 
 from pellucid_probe import __version__, records
-from pellucid_probe.guard import Hook
+from pellucid_probe.guard import COST, Governor, Hook
 from pellucid_probe.outbox import Outbox, one
 from pellucid_probe.ring import RingError, RingWriter
 
 RING_BYTES = {"engine_core": 32 << 20, "frontend": 16 << 20, "worker": 8 << 20}
 HOST_EVERY_NS = 1_000_000_000
 _HOST = one(records.HOST, records.pack_host)
-BUSY_S, IDLE_S = 0.02, 0.1     # between looks at the outbox
+FLUSH_EVERY_S = 0.1    # long enough that packing a step finds our code warm from the step before
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -60,7 +60,7 @@ class Process:
         self.config: Dict[str, Any] = {}
         self.dp_rank: Optional[int] = None
         self.start_ns = time.monotonic_ns()
-        self.shed_level = 0
+        self._governors: List[Governor] = []
         self.optional_facts: List[str] = []         # what the governor sheds, in this order
         self.ring = RingWriter(os.path.join(where, self.name + ".ring"), _ring_bytes(role))
         self.outbox = Outbox(self.ring)
@@ -81,6 +81,15 @@ class Process:
 
     def blind(self, fact: str, reason: str, collect: str) -> None:
         self.facts[fact] = Fact("blind", reason, collect)
+
+    @property
+    def shed_level(self) -> int:
+        return max((governor.level for governor in self._governors), default=0)
+
+    def governed(self) -> Governor:
+        """A governor of this process's cost, one for each kind of unit (steps, batches of outputs)."""
+        self._governors.append(Governor(self.cost_ns))
+        return self._governors[-1]
 
     def describe(self) -> None:
         """Writes the description if it changed. IO: at start-up and from the host thread only."""
@@ -109,7 +118,7 @@ class Process:
 
     def cost_ns(self) -> int:
         """Time in our code since the start: hooks, and packing what they said."""
-        return Hook.total_cost_ns + self.outbox.cost_ns
+        return COST.ns + self.outbox.cost_ns
 
     def start_thread(self) -> None:
         """Our one thread: empties the outbox, and once a second looks at the process itself."""
@@ -200,7 +209,7 @@ class _HostClock:
 def _work_forever(process: Process) -> None:
     clock = _HostClock(process)
     while True:
-        busy = process.outbox.flush()
+        process.outbox.flush()
         try:
             if time.monotonic_ns() - clock.last_ns >= HOST_EVERY_NS:
                 clock.look()
@@ -208,7 +217,7 @@ def _work_forever(process: Process) -> None:
         except Exception:   # the thread must outlive a full disk or a vanished folder
             process.outbox.errors_count += 1
             clock.last_ns = time.monotonic_ns()
-        time.sleep(BUSY_S if busy else IDLE_S)
+        time.sleep(FLUSH_EVERY_S)
 
 
 def _rss_bytes() -> int:

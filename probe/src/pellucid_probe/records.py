@@ -15,9 +15,12 @@ Frequent records are packed structs, rare ones JSON. Times are CLOCK_MONOTONIC n
     WORK       worker        forward pass and sampling of one step
     HOST       every         one second of this process
 
-Frame of a STEP, by mode: SAME_ONES, members as before and one token each; SAME_BYTES and SAME_WORDS, members as
-before and their counts in 8 or 32 bits; FULL, members (u32) and counts (u32). A FULL frame comes at least every
-FULL_EVERY steps, so a reader that lost records is whole again soon.
+Frame of a STEP: who is in the batch, then with how many tokens each. Its mode is a sum of two:
+
+    SAME    the members of the step before    MOVED   some left, some joined at the end    FULL   all are listed
+    ONES    one token each                    BYTES   8 bits each                          WORDS  32 bits each
+
+A FULL frame comes at least every FULL_EVERY steps, so a reader that lost records is whole again soon.
 """
 
 from __future__ import annotations
@@ -25,19 +28,23 @@ from __future__ import annotations
 import json
 import struct
 from array import array
-from typing import Any, List, NamedTuple, Optional
+from typing import Any, List, NamedTuple, Optional, Tuple
 
 STEP, ADD, ADMIT, PREEMPT, FINISH, SPEC = 1, 2, 3, 4, 5, 6
 ARRIVE, DELIVER, FRONT_END, ABORT = 10, 11, 12, 13
 WORK = 20
 HOST = 30
 
-SAME_ONES, SAME_BYTES, SAME_WORDS, FULL = 0, 1, 2, 3
+ONES, BYTES, WORDS = 0, 1, 2
+SAME, MOVED, FULL = 0, 4, 8
 FULL_EVERY = 256
+
+SEEN_KV_BLOCKS, SEEN_KV_FLOW, SEEN_GRAMMAR = 1, 2, 4    # fields of a STEP that a process may be blind to
 
 NOT_WAITING, BUDGET, SEQUENCE_CAP, KV, DEFERRED_ONLY = 0, 1, 2, 3, 4
 
-_STEP = struct.Struct("<5Q" + "4Q" + "15I" + "4B")
+_STEP = struct.Struct("<10Q18IB")
+_MOVED = struct.Struct("<II")
 _ADMIT = struct.Struct("<IIQQ")
 _DELIVER = struct.Struct("<QQdI")
 _WORK = struct.Struct("<Q4QiII")
@@ -54,6 +61,7 @@ class Step(NamedTuple):
     kv_revived: int          # cumulative
     kv_freed: int            # cumulative
     probe_ns: int            # our hooks in this process since the previous STEP
+    grammar_ns: int          # filling masks of structured outputs since the previous STEP
     requests: int
     tokens: int
     running: int
@@ -64,46 +72,61 @@ class Step(NamedTuple):
     kv_total: int
     kv_free: int
     kv_cached: int
-    outputs: int             # tokens sampled and kept
-    drafts: int
-    accepted: int
     preempted: int
     preempted_tokens: int
     waiting_reason: int
     had_work_after: int      # requests were left when the step ended
-    kv_seen: int             # 0: the KV fields could not be read
+    seen: int                # what could be read, a sum of the SEEN_ constants
+    outputs: int             # tokens sampled and kept
+    drafts: int
+    accepted: int
     mode: int
     frame: bytes
 
 
-def pack_step(step: "tuple[Any, ...]") -> bytes:
-    """A Step, or its fields as a plain tuple: the hot path makes no Step."""
-    return _STEP.pack(*step[:-1]) + bytes(step[-1])
+pack_step_head = _STEP.pack    # the fields of a Step but its frame, which follows
 
 
 def unpack_step(payload: bytes) -> Step:
     return Step(*_STEP.unpack_from(payload), payload[_STEP.size :])  # type: ignore[call-arg]
 
 
-def full_frame(members: "array[int]", counts: "array[int]") -> bytes:
-    return members.tobytes() + counts.tobytes()
+def full_frame(members: "List[int]", counts: "List[int]") -> Tuple[int, bytes]:
+    """Mode and frame that list everything."""
+    return FULL + WORDS, array("I", members).tobytes() + array("I", counts).tobytes()
+
+
+def moved_head(left: "List[int]", joined: "List[int]") -> bytes:
+    """What goes before the counts of a MOVED frame."""
+    return _MOVED.pack(len(left), len(joined)) + array("I", left + joined).tobytes()
+
+
+class Members(NamedTuple):
+    """Who is in a batch, as numbers: of the members before without `left`, then `joined`; `whole` if none stay."""
+
+    left: List[int]
+    joined: List[int]
+    whole: bool
+
+
+def read_members(step: Step) -> Members:
+    if step.mode & FULL:
+        return Members([], array("I", step.frame[: 4 * step.requests]).tolist(), True)
+    if not step.mode & MOVED:
+        return Members([], [], False)
+    left, joined = _MOVED.unpack_from(step.frame)
+    both = array("I", step.frame[_MOVED.size : _MOVED.size + 4 * (left + joined)]).tolist()
+    return Members(both[:left], both[left:], False)
 
 
 def read_counts(step: Step) -> Optional[List[int]]:
-    """Tokens by member; None for SAME_ONES."""
-    if step.mode == SAME_ONES:
+    """Tokens by member; None when each has one. The counts are the end of the frame."""
+    kind = step.mode & 3
+    if kind == ONES:
         return None
-    if step.mode == SAME_BYTES:
-        return list(step.frame)
-    words = array("I", step.frame)
-    return words[step.requests :].tolist() if step.mode == FULL else words.tolist()
-
-
-def read_members(step: Step) -> Optional[List[int]]:
-    """Member numbers in batch order; None when they are those of the step before."""
-    if step.mode != FULL:
-        return None
-    return array("I", step.frame)[: step.requests].tolist()
+    if kind == BYTES:
+        return list(step.frame[-step.requests :])
+    return array("I", step.frame[-4 * step.requests :]).tolist()
 
 
 class Admit(NamedTuple):
@@ -142,6 +165,29 @@ def unpack_preempt(payload: bytes) -> Preempt:
     return Preempt(request, step, time_ns, lost)
 
 
+class Finish(NamedTuple):
+    request: int
+    time_ns: int
+    step: int           # the step in whose update it ended, 0 between steps
+    output_tokens: int
+    computed_tokens: int
+    preemptions: int
+    reason: str
+
+
+_FINISH = struct.Struct("<I4QI")
+
+
+def pack_finish(record: "tuple[Any, ...]") -> bytes:
+    """The fields of a Finish."""
+    request, time_ns, step, outputs, computed, preemptions, reason = record
+    return _FINISH.pack(request, time_ns, step, outputs, computed, preemptions) + str(reason).encode()
+
+
+def unpack_finish(payload: bytes) -> Finish:
+    return Finish(*_FINISH.unpack_from(payload), payload[_FINISH.size :].decode())  # type: ignore[call-arg]
+
+
 def pack_spec(triples: "List[int]") -> bytes:
     """request, drafted, produced; repeated."""
     return array("I", triples).tobytes()
@@ -159,8 +205,7 @@ class Deliver(NamedTuple):
     outputs: int
 
 
-def pack_deliver(record: "tuple[int, int, float, int]") -> bytes:
-    return _DELIVER.pack(*record)
+pack_deliver = _DELIVER.pack    # the fields of a Deliver
 
 
 def unpack_deliver(payload: bytes) -> Deliver:
@@ -182,8 +227,7 @@ UNSEEN = 0xFFFFFFFF
 GRAPH_MODES = ("none", "piecewise", "full")
 
 
-def pack_work(record: "tuple[int, ...]") -> bytes:
-    return _WORK.pack(*record)
+pack_work = _WORK.pack    # the fields of a Work
 
 
 def unpack_work(payload: bytes) -> Work:

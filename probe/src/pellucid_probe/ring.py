@@ -18,7 +18,7 @@ import os
 import struct
 import time
 import zlib
-from typing import List, Optional, Tuple
+from typing import Iterable, List, Optional, Tuple
 
 MAGIC = b"PLCDRNG1"
 HEADER_BYTES = 4096
@@ -30,6 +30,7 @@ PADDING = 0xFFFFFFFF   # kind of the filler at a segment's end
 _SEGMENT, _DATA, _HEAD, _DROPPED, _PID, _MONO, _WALL = range(1, 8)
 
 Record = Tuple[int, bytes]  # kind, payload
+_TO_8 = tuple(bytes(-length % 8) for length in range(8))
 
 
 class RingError(Exception):
@@ -56,28 +57,41 @@ class RingWriter:
 
     def write(self, kind: int, payload: bytes) -> None:
         """Puts one record into the ring. One thread at a time."""
-        length = len(payload)
-        size = (RECORD.size + length + 7) & ~7
-        head = self._head
-        room = SEGMENT_BYTES - head % SEGMENT_BYTES
-        if size > room:
+        self.write_all([(kind, payload)])
+
+    def write_all(self, records: "Iterable[Record]") -> None:
+        """Puts records into the ring, those of a segment in one copy. One thread at a time."""
+        parts: List[bytes] = []
+        start = head = self._head
+        room, sequence = SEGMENT_BYTES - head % SEGMENT_BYTES, self._sequence
+        for kind, payload in records:
+            length = len(payload)
+            size = (RECORD.size + length + 7) & ~7
             if size > SEGMENT_BYTES:
                 self.dropped_count += 1
                 self._words[_DROPPED] = self.dropped_count
-                return
-            if room >= RECORD.size:
-                self._store(head, PADDING, b"")
-            head += room
-        self._store(head, kind, payload)
-        self._head = self._words[_HEAD] = head + size
+                continue
+            if size > room:
+                if room >= RECORD.size:
+                    parts.append(RECORD.pack(0, _checksum(sequence, PADDING, b""), sequence, PADDING, 0))
+                    sequence += 1
+                self._put(start, parts)
+                parts.clear()
+                start = head = head + room
+                room = SEGMENT_BYTES
+            parts += (RECORD.pack(length, _checksum(sequence, kind, payload), sequence, kind, 0), payload,
+                      _TO_8[length % 8])  # fmt: skip
+            sequence += 1
+            head += size
+            room -= size
+        self._put(start, parts)
+        self._sequence = sequence
+        self._head = self._words[_HEAD] = head
 
-    def _store(self, head: int, kind: int, payload: bytes) -> None:
-        sequence = self._sequence
+    def _put(self, head: int, parts: List[bytes]) -> None:
+        data = b"".join(parts)
         at = HEADER_BYTES + head % self.data_bytes
-        end = at + RECORD.size
-        self._map[end : end + len(payload)] = payload
-        RECORD.pack_into(self._map, at, len(payload), _checksum(sequence, kind, payload), sequence, kind, 0)
-        self._sequence = sequence + 1
+        self._map[at : at + len(data)] = data
 
 
 class RingReader:

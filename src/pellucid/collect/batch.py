@@ -50,16 +50,12 @@ class Batch:
         """Advances by one STEP. None when the members are not known."""
         if step.step != self.last_step + 1:
             self._break()
-        numbers = records.read_members(step)
         self.firsts = []
-        if numbers is not None:
-            fresh = [by_number(n) for n in numbers]
-            self._leave(fresh)
-            self.members = fresh
+        self._change(records.read_members(step), by_number)
         if self.members is None:
             self.last_step, self.drafts = step.step, {}
             return None
-        if self._steady and step.mode == records.SAME_ONES and not self.drafts:
+        if self._steady and step.mode == records.SAME + records.ONES and not self.drafts:
             self.last_step = step.step
             return Terms(decode=len(self.members), decode_requests=len(self.members))
         terms = self._share(step.step, records.read_counts(step) or [1] * len(self.members))
@@ -106,11 +102,19 @@ class Batch:
             request.position = None
         self.members, self._steady = None, False
 
-    def _leave(self, fresh: list[Request]) -> None:
-        staying = {id(r) for r in fresh}
-        for request in self.members or ():
-            if id(request) not in staying:
-                self.close(request)
+    def _change(self, change: records.Members, by_number: Callable[[int], Request]) -> None:
+        if change.whole:
+            before, self.members = self.members or [], [by_number(n) for n in change.joined]
+            staying = {id(r) for r in self.members}
+            gone = [r for r in before if id(r) not in staying]
+        elif (change.left or change.joined) and self.members is not None:
+            left = set(change.left)
+            gone = [r for r in self.members if r.number in left]
+            self.members = [r for r in self.members if r.number not in left] + [by_number(n) for n in change.joined]
+        else:
+            return
+        for request in gone:
+            self.close(request)
 
     def _share(self, step: int, counts: list[int]) -> Terms:
         terms = Terms()

@@ -68,7 +68,7 @@ class EngineCore:
         elif kind == records.ADD:
             self._add(records.unpack_json(payload))
         elif kind == records.FINISH:
-            self._finish(records.unpack_json(payload))
+            self._finish(records.unpack_finish(payload))
         else:
             raise ValueError(f"a record of unknown kind {kind}")
 
@@ -119,11 +119,11 @@ class EngineCore:
             request.core = self.process
         return request
 
-    def _finish(self, seen: dict[str, Any]) -> None:
-        request = self._by_number(seen["r"])
+    def _finish(self, seen: records.Finish) -> None:
+        request = self._by_number(seen.request)
         note_freed(request, seen)
-        self._event(request, "finished", seen["t"], seen["u"] or None, seen["c"])
-        if seen["u"]:
+        self._event(request, "finished", seen.time_ns, seen.step or None, seen.computed_tokens)
+        if seen.step:
             self._freed.append(request)
         else:
             self.batch.close(request)
@@ -191,6 +191,8 @@ class EngineCore:
             "preempted_count": step.preempted, "preempted_tokens": step.preempted_tokens, "probe_ns": step.probe_ns,
             **dict.fromkeys(WAITING.values(), 0),
         }  # fmt: skip
+        if step.seen & records.SEEN_GRAMMAR:
+            row["grammar_ns"] = step.grammar_ns
         if step.waiting_reason in WAITING:
             row[WAITING[step.waiting_reason]] = step.waiting - step.deferred
         if terms is not None:
@@ -211,12 +213,14 @@ class EngineCore:
         return {"host_gap_ns" if before.had_work_after else "idle_ns": gap}
 
     def _kv(self, step: records.Step) -> dict[str, Any]:
-        if not step.kv_seen:
+        if not step.seen & records.SEEN_KV_BLOCKS:
             return {}
         row = {"kv_total_blocks_count": step.kv_total, "kv_free_blocks_count": step.kv_free,
                "kv_used_blocks_count": step.kv_total - step.kv_free,
                "kv_cached_blocks_count": step.kv_cached}  # fmt: skip
         before = self._before
+        if not step.seen & records.SEEN_KV_FLOW:
+            return row
         if step.step == 1:
             flow = (step.kv_allocated, step.kv_revived, step.kv_freed)
         elif before is not None and before.step == step.step - 1:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from pellucid_probe import records
+
 from pellucid.core.clock import Anchor
 from pellucid.store.schema import REQUESTS
 from pellucid.store.write import Row
@@ -106,8 +108,9 @@ def note_queued(request: Request, core: str, seen: dict[str, Any]) -> None:
         request.label, request.label_source = seen["k"], "body"
 
 
-def note_freed(request: Request, seen: dict[str, Any]) -> None:
+def note_freed(request: Request, seen: records.Finish) -> None:
     """FINISH, from an engine core."""
-    request.finished_in = seen["u"]
-    request.fields.update(finish_ns=seen["t"], computed_tokens=seen["c"], preemptions_count=seen["p"])
-    request.first("finish_reason", seen["s"])
+    request.finished_in = seen.step
+    request.fields.update(
+        finish_ns=seen.time_ns, computed_tokens=seen.computed_tokens, preemptions_count=seen.preemptions)
+    request.first("finish_reason", seen.reason)

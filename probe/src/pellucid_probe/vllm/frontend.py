@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from pellucid_probe import records
-from pellucid_probe.guard import Governor, Hook, StepHook, Target, argument, now_ns
+from pellucid_probe.guard import Hook, StepHook, Target, argument, now_ns
 from pellucid_probe.outbox import one
 from pellucid_probe.process import Process
 from pellucid_probe.vllm.labels import HEADER, MAX_LENGTH, SENT, sent_wall_ns, task_of
@@ -34,7 +34,6 @@ TARGETS: Dict[str, Tuple[Target, ...]] = {
     "request.client_abort": (ABORT,),
 }
 _ARRIVE = one(records.ARRIVE, records.pack_json)
-_DELIVER = one(records.DELIVER, records.pack_deliver)
 _FRONT_END = one(records.FRONT_END, records.pack_json)
 _ABORT = one(records.ABORT, records.pack_json)
 FORMATS = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
@@ -55,7 +54,7 @@ _submission: ContextVar[Optional[Dict[str, Any]]] = ContextVar("pellucid_submiss
 class Frontend:
     def __init__(self, process: Process) -> None:
         self.process = process
-        self.governor = Governor()
+        self._ready, self.governor = process.outbox.ready, process.governed()
         process.optional_facts.append("request.delivered")
         hooks = {
             HTTP: Hook(HTTP, before=_arrived),
@@ -87,10 +86,9 @@ class Frontend:
         outputs = argument(args, kwargs, 1, "engine_core_outputs")
         if not outputs:
             return
-        if self.governor.wants_optional(self.process.cost_ns(), end_ns, len(outputs)):
+        if self.governor.wants_optional(end_ns, len(outputs)):
             stamp = argument(args, kwargs, 2, "engine_core_timestamp") or 0.0
-            self.process.outbox.put(_DELIVER, (start_ns, end_ns, stamp, len(outputs)))
-        self.process.shed_level = self.governor.level
+            self._ready((records.DELIVER, records.pack_deliver(start_ns, end_ns, stamp, len(outputs))))
 
     def _ended(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         state, reason = argument(args, kwargs, 1, "req_state"), argument(args, kwargs, 2, "finish_reason")

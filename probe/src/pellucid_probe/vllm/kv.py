@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+from typing import Any, Callable, List
 
 from pellucid_probe.guard import Hook, TallyHook, Target
 
@@ -18,51 +18,49 @@ TOUCH = Target(_POOL, "BlockPool.touch", ("self", "blocks"))
 FREE = Target(_POOL, "BlockPool.free_blocks", ("self", "ordered_blocks"))
 
 
-CACHED_EVERY = 8    # steps between readings of the number of cached blocks, which moves slowly
-# allocated, revived, freed, total, free, cached, seen
-KvState = Tuple[int, int, int, int, int, int, int]
+class FreeQueueHook(Hook):
+    """Sums by how much a method of the pool changes the number of free blocks. As a TallyHook, it reads no clock."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.total = 0
+
+    def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if not self.on:
+                return original(*args, **kwargs)
+            queue, before = None, 0
+            try:
+                queue = args[0].free_block_queue
+                before = queue.num_free_blocks
+            except Exception as error:
+                self.fail(error)
+            result = original(*args, **kwargs)
+            if queue is not None:
+                self.total += abs(queue.num_free_blocks - before)
+            return result
+
+        return wrapper
+
+
+class _NoQueue:
+    num_free_blocks = 0
 
 
 class KvFlow:
     TARGETS = (NEW, TOUCH, FREE)
 
     def __init__(self) -> None:
-        self.allocated = self.revived = self.freed = 0
-        self.total = self.cached = 0
-        self._pool: Any = None
-        self._queue: Any = None
+        self.new, self.touch, self.free = TallyHook(NEW), FreeQueueHook(TOUCH), FreeQueueHook(FREE)
+        self.hooks: List[Hook] = [self.new, self.touch, self.free]
+        self.cached = 0
+        self.pool: Any = None
+        self.queue: Any = _NoQueue
 
-    def hooks(self) -> List[Hook]:
-        return [
-            TallyHook(NEW, self._took),
-            Hook(TOUCH, before=_free_now, after=self._touched),
-            Hook(FREE, before=_free_now, after=self._returned),
-        ]
-
-    def attach(self, scheduler: Any) -> None:
-        """Remembers the pool. Raises AttributeError if it is not what we know."""
+    def attach(self, scheduler: Any) -> int:
+        """Remembers the pool; returns how many blocks can be held. Raises AttributeError if it is not what we know."""
         pool = scheduler.kv_cache_manager.block_pool
-        self.total = pool.num_gpu_blocks - 1     # the null block is not for use
-        self._queue, self.cached = pool.free_block_queue, len(pool.cached_block_hash_to_block)
-        self._queue.num_free_blocks  # noqa: B018
-        self._pool = pool
-
-    def state(self, step: int) -> KvState:
-        if self._pool is None:
-            return 0, 0, 0, 0, 0, 0, 0
-        if step % CACHED_EVERY == 1:
-            self.cached = len(self._pool.cached_block_hash_to_block)
-        return (self.allocated, self.revived, self.freed, self.total, self._queue.num_free_blocks, self.cached, 1)
-
-    def _took(self, blocks: Any) -> None:
-        self.allocated += len(blocks)
-
-    def _touched(self, before: Any, _result: Any, args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> None:
-        self.revived += before - args[0].free_block_queue.num_free_blocks
-
-    def _returned(self, before: Any, _result: Any, args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> None:
-        self.freed += args[0].free_block_queue.num_free_blocks - before
-
-
-def _free_now(args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> int:
-    return int(args[0].free_block_queue.num_free_blocks)
+        queue, self.cached = pool.free_block_queue, len(pool.cached_block_hash_to_block)
+        queue.num_free_blocks  # noqa: B018
+        self.pool, self.queue = pool, queue
+        return int(pool.num_gpu_blocks) - 1     # the null block is not for use

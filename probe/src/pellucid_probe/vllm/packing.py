@@ -1,50 +1,22 @@
 """Engine core: what the hooks noted → records. Runs where the outbox is flushed, in the order things were noted.
 
 Only here are requests numbered and batches turned into frames, so the hooks need not look at members at all. A frame
-is a delta: while all running requests get one token each and nobody comes or goes, a step is one flag.
+is a delta: while all running requests get one token each and nobody comes or goes, a step is one flag, and its record
+does not come through here.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import deque
-from typing import Any, Deque, Dict, List, NamedTuple, Tuple
+from typing import Any, Deque, Dict, List, Tuple
 
 from pellucid_probe import records
 from pellucid_probe.process import keyed_hash
 from pellucid_probe.ring import Record
+from pellucid_probe.vllm.labels import reason_of
 
 KEPT_STEPS = 4    # more than the engine has in flight
-
-
-class Planned(NamedTuple):
-    """What a schedule() left behind, read right after it."""
-
-    start_ns: int
-    end_ns: int
-    running: int
-    waiting: int
-    deferred: int
-    token_budget: int
-    sequence_cap: int
-    kv: Tuple[int, int, int, int, int, int, int]   # allocated, revived, freed, total, free, cached, seen
-    preempted: int
-    preempted_tokens: int
-
-
-class Done(NamedTuple):
-    """A step whose outputs were processed."""
-
-    step: int
-    planned: Tuple[Any, ...]  # the fields of Planned
-    plan: Any                 # the engine's SchedulerOutput; it is not changed after its step
-    start_ns: int
-    end_ns: int
-    outputs: int
-    drafts: int
-    accepted: int
-    work_left: bool
-    cost_ns: int
 
 
 class Packer:
@@ -55,8 +27,6 @@ class Packer:
         self._leaving: Deque[Tuple[int, str, int]] = deque()   # last step seen when it was freed, id, number
         self._last_step = 0
         self._members: List[str] = []
-        self._since_full = records.FULL_EVERY
-        self._whole = False                       # last step: one token for each running request
 
     def added(self, fields: "dict[str, Any]") -> List[Record]:
         first = fields["h"]
@@ -65,48 +35,49 @@ class Packer:
                  "h": None if first is None else keyed_hash(self._key, bytes(first))}  # fmt: skip
         return [(records.ADD, records.pack_json(known))]
 
-    def freed(self, fields: "dict[str, Any]") -> List[Record]:
-        """The number stays: the step that ended the request, and one in flight, have it among their members."""
-        number = self._number(fields["i"])
-        self._leaving.append((self._last_step, fields["i"], number))
-        known = {**{k: v for k, v in fields.items() if k != "i"}, "r": number}
-        return [(records.FINISH, records.pack_json(known))]
+    def freed(self, seen: Tuple[str, int, int, int, int, int, str]) -> List[Record]:
+        """Internal id, time, step being updated, output tokens, computed tokens, preemptions, status.
+
+        The number stays: the step that ended the request, and one in flight, have it among their members.
+        """
+        number = self._number(seen[0])
+        self._leaving.append((self._last_step, seen[0], number))
+        return [(records.FINISH, records.pack_finish((number, *seen[1:6], reason_of(seen[6]))))]
 
     def preempted(self, seen: Tuple[str, int, int, int]) -> List[Record]:
         """Internal id, step being scheduled, time, positions lost."""
         return [(records.PREEMPT, records.pack_preempt((self._number(seen[0]), *seen[1:])))]
 
-    def speculated(self, seen: List[Tuple[str, int, int]]) -> List[Record]:
-        """Internal id, drafted, produced."""
-        flat = [n for request_id, drafted, produced in seen for n in (self._number(request_id), drafted, produced)]
-        return [(records.SPEC, records.pack_spec(flat))]
+    def step(self, seen: Tuple[Tuple[int, ...], Any, Any, bool]) -> List[Record]:
+        """The fields of a Step but its frame, the engine's plan, what its update returned, whether to list everybody.
 
-    def step(self, values: Tuple[Any, ...]) -> List[Record]:
-        """The fields of a Done, its `planned` as a plain tuple too → the admissions of the step, then the step."""
-        done = Done(*values)
-        plan, p = done.plan, Planned(*done.planned)
-        counts: Dict[str, int] = plan.num_scheduled_tokens
-        tokens: int = plan.total_num_scheduled_tokens
+        → the drafts and the admissions of the step, then the step.
+        """
+        head, plan, result, full = seen
+        *front, outputs, drafts, accepted, _mode = head
         found: List[Record] = []
-        whole = tokens == len(counts) == p.running
-        changed = plan.scheduled_new_reqs or plan.finished_req_ids or plan.scheduled_cached_reqs.resumed_req_ids
-        if whole and self._whole and not changed and not p.preempted and self._since_full < records.FULL_EVERY:
-            # All run, as all did before, and nobody came or went: the same members, without looking at them.
-            self._since_full += 1
-            mode, frame = records.SAME_ONES, b""
-        else:
-            found = self._admitted(plan, done.step)
-            mode, frame = self._frame(counts, tokens)
-        self._whole, self._last_step = whole, done.step
+        if plan.scheduled_spec_decode_tokens:
+            found, outputs, drafts, accepted = self._speculated(plan.scheduled_spec_decode_tokens, result)
+        found += self._admitted(plan, head[0])
+        mode, frame = self._frame(plan, full)
+        self._last_step = head[0]
         self._forget()
-        allocated, revived, freed, total, free, cached, seen = p.kv
-        found.append((records.STEP, records.pack_step((
-            done.step, p.start_ns, p.end_ns, done.start_ns, done.end_ns, allocated, revived, freed, done.cost_ns,
-            len(counts), tokens, p.running, p.waiting, p.deferred, p.token_budget, p.sequence_cap, total, free, cached,
-            done.outputs, done.drafts, done.accepted, p.preempted, p.preempted_tokens, _reason(p, tokens),
-            done.work_left, seen, mode, frame,
-        ))))  # fmt: skip
-        return found
+        packed = records.pack_step_head(*front, outputs, drafts, accepted, mode)
+        return [*found, (records.STEP, packed + frame)]
+
+    def _speculated(self, drafts: Dict[str, Any], result: Any) -> Tuple[List[Record], int, int, int]:
+        """The SPEC record; tokens kept, draft tokens, draft tokens accepted."""
+        seen: List[int] = []
+        kept = drafted = accepted = 0
+        for per_client in result.values():
+            for output in per_client.outputs:
+                produced, proposed = len(output.new_token_ids), len(drafts.get(output.request_id, ()))
+                kept += produced
+                if proposed:
+                    drafted += proposed
+                    accepted += max(0, produced - 1)
+                    seen += (self._number(output.request_id), proposed, produced)
+        return [(records.SPEC, records.pack_spec(seen))] if seen else [], kept, drafted, accepted
 
     def _forget(self) -> None:
         while self._leaving and self._leaving[0][0] + KEPT_STEPS < self._last_step:
@@ -128,18 +99,29 @@ class Packer:
     def _admit(self, request_id: str, again: int, step: int, computed: int) -> Record:
         return records.ADMIT, records.pack_admit((self._number(request_id), again, step, computed))
 
-    def _frame(self, counts: Dict[str, int], tokens: int) -> Tuple[int, bytes]:
-        members = list(counts)
-        self._since_full += 1
-        if members == self._members and self._since_full <= records.FULL_EVERY:
-            if tokens == len(members):
-                return records.SAME_ONES, b""
-            try:
-                return records.SAME_BYTES, bytes(counts.values())
-            except ValueError:   # a chunk above 255 tokens
-                return records.SAME_WORDS, array("I", counts.values()).tobytes()
-        self._members, self._since_full = members, 1
-        return records.FULL, records.full_frame(array("I", map(self._number, members)), array("I", counts.values()))
+    def _frame(self, plan: Any, full: bool) -> Tuple[int, bytes]:
+        counts: Dict[str, int] = plan.num_scheduled_tokens
+        members, before = list(counts), self._members
+        self._members = members
+        if not full:
+            mode, head = (records.SAME, b"") if members == before else self._moved(plan, before, members)
+            if mode != records.FULL:
+                if plan.total_num_scheduled_tokens == len(members):
+                    return mode + records.ONES, head
+                try:
+                    return mode + records.BYTES, head + bytes(counts.values())
+                except ValueError:   # a chunk above 255 tokens
+                    return mode + records.WORDS, head + array("I", counts.values()).tobytes()
+        return records.full_frame(list(map(self._number, members)), list(counts.values()))
+
+    def _moved(self, plan: Any, before: List[str], members: List[str]) -> Tuple[int, bytes]:
+        """The engine drops who finished and appends who came; FULL when this batch is not made that way."""
+        gone = [request_id for request_id in plan.finished_req_ids if request_id in before]
+        stay = [request_id for request_id in before if request_id not in plan.finished_req_ids] if gone else before
+        joined = members[len(stay) :]
+        if members[: len(stay)] != stay:
+            return records.FULL, b""
+        return records.MOVED, records.moved_head(list(map(self._number, gone)), list(map(self._number, joined)))
 
     def _number(self, request_id: str) -> int:
         number = self._numbers.get(request_id)
@@ -147,14 +129,3 @@ class Packer:
             number = self._numbers[request_id] = self._next_number
             self._next_number += 1
         return number
-
-
-def _reason(p: Planned, tokens: int) -> int:
-    """Why requests wait, in the order of the engine's own admission loop: preemption, then budget, then cap."""
-    if p.waiting <= p.deferred:
-        return records.DEFERRED_ONLY if p.waiting else records.NOT_WAITING
-    if p.preempted:
-        return records.KV
-    if tokens >= p.token_budget:
-        return records.BUDGET
-    return records.SEQUENCE_CAP if p.running >= p.sequence_cap else records.KV

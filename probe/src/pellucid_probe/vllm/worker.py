@@ -9,22 +9,20 @@ from __future__ import annotations
 from typing import Any, Dict, Optional, Tuple
 
 from pellucid_probe import records
-from pellucid_probe.guard import Governor, Hook, StepHook, Target, argument
-from pellucid_probe.outbox import one
+from pellucid_probe.guard import Hook, StepHook, Target, argument
 from pellucid_probe.process import Fact, Process
 
 EXECUTE = Target("vllm.v1.worker.worker_base", "WorkerWrapperBase.execute_model", ("self", "scheduler_output"))
 FORWARD = Target("vllm.forward_context", "create_forward_context", ("attn_metadata", "vllm_config"))
 
 TARGETS: Dict[str, Tuple[Target, ...]] = {"worker.times": (EXECUTE,), "worker.graph_mode": (FORWARD,)}
-_WORK = one(records.WORK, records.pack_work)
 NO_DEVICE_CLOCK = "the worker's wall time is recorded; device events are not read"
 
 
 class Worker:
     def __init__(self, process: Process) -> None:
         self.process = process
-        self.governor = Governor()
+        self._ready, self.governor = process.outbox.ready, process.governed()
         self._execute: Optional[Tuple[int, int, int]] = None    # step, start, end: waiting for its sampling
         self._sampling_hooked = False
         self._rank = -1
@@ -69,10 +67,9 @@ class Worker:
             self._write(step, (execute_start, execute_end), (start_ns, end_ns))
 
     def _write(self, step: int, execute: Tuple[int, int], sample: Tuple[int, int]) -> None:
-        if self.governor.wants_optional(self.process.cost_ns(), execute[1], 0):
-            record = (step, *execute, *sample, self._rank, self._graph_mode, self._padded_tokens)
-            self.process.outbox.put(_WORK, record)
-        self.process.shed_level = self.governor.level
+        if self.governor.wants_optional(execute[1], 0):
+            self._ready((records.WORK, records.pack_work(
+                step, *execute, *sample, self._rank, self._graph_mode, self._padded_tokens)))  # fmt: skip
 
     def _batch_shape(self, context: Any) -> int:
         """Tokens of the shape that ran. Without device graphs nothing is padded, and there may be no descriptor."""
