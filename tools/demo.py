@@ -55,6 +55,11 @@ def main(arguments: list[str]) -> int:
     if served.stubborn:
         print(f"these processes had to be killed: {[m.command for m in served.stubborn]}", file=sys.stderr)
 
+    if not answered:
+        first = next(iter(replies), None)
+        print(f"the engine answered nothing: {first.error or first.status if first else 'no request was sent'}\n{LOG}")
+        return 1
+
     print(f"$ pellucid why --run {folder.name}\n{why(folder, home())}")
     right, sentence = verdict(scenario.finds, findings(folder, home()))
     print(f"scenario {scenario.name}: {scenario.says}\n{sentence}\n\n{explore(folder)}")

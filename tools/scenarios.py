@@ -15,8 +15,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pellucid.testing.traffic import Ask
-from tools.prompts import passage, story, summary, tokens
+from pellucid.testing.traffic import TOKENS, Ask
+from tools.prompts import WORDS, passage, story, summary
 
 SECONDS = 40.0
 MANY = 100          # more asks than a user gets through in SECONDS
@@ -108,13 +108,14 @@ def long_stories(count: int, output_tokens: int) -> Traffic:
 
 
 def crowd(count: int, output_tokens: int) -> Traffic:
-    """Users of a tiny model who do not stream: neither the client nor the frontend has much to do."""
+    """Users of a tiny model who send and want token ids: client and frontend have hardly anything to do."""
 
     def draw(pick: random.Random) -> list[Ask]:
         def one() -> Ask:
             # Lengths differ, so that the users do not all come back at once.
             length = pick.randint(output_tokens // 2, output_tokens * 3 // 2)
-            return Ask(0, tokens(pick, 8), length, "crowd", stream=False, extra={"temperature": 0})
+            prompt = [pick.choice(WORDS) for _ in range(8)]
+            return Ask(0, prompt, length, path=TOKENS, stream=False, extra={"temperature": 0})
 
         asks: list[Ask] = []
         for _ in range(count):
@@ -153,8 +154,8 @@ _ALL = (
         "kv.preemption_storm",
     ),
     Scenario(
-        "busy-host", "a one-layer model with a crowd running: hardly any model, all scheduler", "tiny-shallow",
-        (*CONTEXT, "--max-num-seqs", "256"), crowd(240, 400), "host.engine_core_busy",
+        "busy-host", "a one-layer model and a crowd that wants no text: hardly any model, all scheduler", "tiny-shallow",
+        (*CONTEXT, "--max-num-seqs", "512", "--enable-scale-out"), crowd(480, 400), "host.engine_core_busy",
     ),
     Scenario(
         "cap-reached", "two users, two may run at a time", GEMMA,
@@ -177,7 +178,7 @@ _ALL = (
     ),
     Scenario(
         "moderate-host", "the one-layer model with a few users", "tiny-shallow",
-        (*CONTEXT, "--max-num-seqs", "256"), crowd(32, 200), None, "host.engine_core_busy",
+        (*CONTEXT, "--max-num-seqs", "256", "--enable-scale-out"), crowd(32, 200), None, "host.engine_core_busy",
     ),
 )  # fmt: skip
 

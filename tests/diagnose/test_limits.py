@@ -35,7 +35,7 @@ FOUND: dict[str, dict[str, Any]] = {
     },
     "host.engine_core_busy": {
         "steps_count": 10, "span_ns": 60e6, "steps_ns": 50e6, "schedule_ns": 15e6, "update_ns": 10e6,
-        "host_gap_ns": 5e6, "grammar_ns": 0.0, "handover_ns": 5e6, "worker_steps_count": 10, "worker_ns": 20e6,
+        "host_gap_ns": 5e6, "handover_ns": 5e6, "worker_steps_count": 10, "worker_ns": 20e6,
     },
 }  # fmt: skip
 

@@ -101,7 +101,7 @@ STEPS = Table("steps", "one engine iteration that computed at least one token", 
         schedule_ns: time in schedule()
         execute_ns: from the end of schedule() to the start of update_from_output()
         update_ns: time in update_from_output()
-        grammar_ns: filling the masks of structured outputs, part of execute_ns
+        grammar_ns: filling the masks of structured outputs, within execute_ns, partly beside the forward pass
         host_gap_ns: from the previous step's end to this start, while requests were there; null after idleness
         idle_ns: the same span when no request was there; null otherwise
         worker_ns: wall time of the slowest worker's forward pass and sampling

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 
 import httpx
 
-PATH = "/v1/completions"
+TEXT = "/v1/completions"
+TOKENS = "/inference/v1/generate"    # token ids in, token ids out: the frontend makes no text
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Ask:
     task: str | None = None                  # sent as a label in vllm_xargs
     request_id: str | None = None            # sent as X-Request-Id
     headers: Mapping[str, str] = field(default_factory=dict)
+    path: str = TEXT
     stream: bool = True
     after: int | None = None                 # index of the ask whose end starts this one
     hang_up_s: float | None = None           # close the connection so long after sending
@@ -118,6 +120,9 @@ async def send_async(url: str, model: str, asks: Sequence[Ask], until_s: float =
 
 
 def body(model: str, ask: Ask) -> dict[str, object]:
+    if ask.path == TOKENS:
+        sampling = {"max_tokens": ask.output_tokens, "ignore_eos": ask.ignore_eos, "detokenize": False, **ask.extra}
+        return {"model": model, "token_ids": ask.prompt, "sampling_params": sampling, "stream": ask.stream}
     out: dict[str, object] = {
         "model": model,
         "prompt": ask.prompt,
@@ -140,7 +145,7 @@ async def _exchange(client: httpx.AsyncClient, model: str, ask: Ask) -> _Wire:
         headers["X-Request-Id"] = ask.request_id
     try:
         async with asyncio.timeout(ask.hang_up_s):
-            async with client.stream("POST", PATH, json=body(model, ask), headers=headers) as response:
+            async with client.stream("POST", ask.path, json=body(model, ask), headers=headers) as response:
                 wire.status = response.status_code
                 await _read(response, ask, wire)
     except TimeoutError:

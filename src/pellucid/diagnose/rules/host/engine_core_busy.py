@@ -1,8 +1,8 @@
 """The device waits for the engine core: scheduling, updating and handing over take a large part of each step.
 
 Looks like
-    Much of each step is not the forward pass: schedule(), update(), the gap between steps, the masks of structured
-    outputs, or the way to the worker and back. A faster device would change little.
+    Steps are short, and much of each is not the forward pass: schedule(), update(), the gap between steps, or the
+    way to the worker and back. A faster device would change little.
 
 Why it costs
     Without overlap the device stands still while the engine core prepares the next step.
@@ -23,7 +23,7 @@ EACH = Limit(1 * MS_NS, "ns", "chosen: under 1 ms a step, host time adds less to
 OVERLAP = Limit(1.1, "ratio", "chosen: steps that do not overlap add up to the time they span at most; a tenth for clock edges")
 
 PARTS = (("schedule_ns", "schedule()"), ("update_ns", "update()"), ("host_gap_ns", "the gap between steps"),
-         ("grammar_ns", "filling the masks of structured outputs"), ("handover_ns", "the way to the worker and back"))  # fmt: skip
+         ("handover_ns", "the way to the worker and back"))  # fmt: skip
 
 
 def judge(row: Row) -> Verdict:
@@ -45,7 +45,7 @@ def judge(row: Row) -> Verdict:
     )
 
 
-HEAD = """repeat  process  start_ns  end_ns  schedule_ns  update_ns  execute_ns  host_gap_ns  worker_ns  grammar_ns
+HEAD = """repeat  process  start_ns  end_ns  schedule_ns  update_ns  execute_ns  host_gap_ns  worker_ns
           """
 
 
@@ -57,7 +57,7 @@ RULE = Rule(
     id="host.engine_core_busy",
     question="Does the device wait for the engine core?",
     needs=(Need("steps", ("process", "start_ns", "end_ns", "schedule_ns", "update_ns", "execute_ns"),
-                "run the engine with the probe: its engine core writes the steps", optional=("host_gap_ns", "idle_ns", "worker_ns", "grammar_ns")),),
+                "run the engine with the probe: its engine core writes the steps", optional=("host_gap_ns", "idle_ns", "worker_ns")),),
     evidence="""
         WITH p AS (SELECT process, max(end_ns) - min(start_ns) - coalesce(sum(idle_ns), 0) AS span_ns
                    FROM steps GROUP BY process)
@@ -68,9 +68,7 @@ RULE = Rule(
                sum(update_ns)                             AS update_ns,
                sum(greatest(coalesce(host_gap_ns, 0), 0)) AS host_gap_ns,
                -- the probe may sample the workers: the mean of what was seen stands for the rest
-               avg(greatest(execute_ns - worker_ns - coalesce(grammar_ns, 0), 0)) FILTER (worker_ns IS NOT NULL) * count(*)
-                                                          AS handover_ns,
-               sum(grammar_ns)                            AS grammar_ns,
+               avg(greatest(execute_ns - worker_ns, 0)) FILTER (worker_ns IS NOT NULL) * count(*) AS handover_ns,
                avg(worker_ns) * count(*)                  AS worker_ns,
                count(worker_ns)                           AS worker_steps_count
         FROM steps
@@ -84,18 +82,17 @@ RULE = Rule(
     explained_by=(),
     cases=(
         Case("four tenths are the host's", "found",
-             _steps("1  core-1  0  4e6  1e6  0.5e6  2.5e6  -  2.5e6  -", "1  core-1  5e6  9e6  1e6  0.5e6  2.5e6  1e6  2.5e6  -",
-                    "1  core-2  0  1e6  0  0  1e6  -  1e6  -"),
+             _steps("1  core-1  0  4e6  1e6  0.5e6  2.5e6  -  2.5e6", "1  core-1  5e6  9e6  1e6  0.5e6  2.5e6  1e6  2.5e6",
+                    "1  core-2  0  1e6  0  0  1e6  -  1e6"),
              says="40% of the step time, 1.3 ms a step, was the engine core's, not the device's; most of it schedule()"),
-        Case("the way to the worker is long", "found", _steps("1  core-1  0  4e6  0  0  4e6  -  1e6  -"), says="and back (3.0 ms)"),
-        Case("the masks take longest", "found", _steps("1  core-1  0  8e6  0.5e6  0.5e6  7e6  -  3e6  3.5e6"), says="most of it filling the masks of structured outputs (3.5 ms)"),
+        Case("the way to the worker is long", "found", _steps("1  core-1  0  4e6  0  0  4e6  -  1e6"), says="and back (3.0 ms)"),
         Case("the worker is seen in one step of four", "found",
-             _steps("1  core-1  0  4e6  0  0  4e6  -  2e6  -", "1  core-1  4e6  8e6  0  0  4e6  0  -  -", "1  core-1  8e6  12e6  0  0  4e6  0  -  -",
-                    "1  core-1  12e6  16e6  0  0  4e6  0  -  -"), says="seen in 25% of the steps"),
-        Case("the worker is not visible", "found", _steps("1  core-1  0  4e6  3e6  0  1e6  -  -  -"), says="the least it can be"),
-        Case("a tiny step of a tiny model", "clear", _steps("1  core-1  0  1.5e6  0.9e6  0  0.6e6  -  0.6e6  -"), says="900 µs a step"),
-        Case("much host time, but longer steps", "clear", _steps("1  core-1  0  9e6  2e6  1e6  6e6  -  6e6  -"), says="33% of"),
-        Case("scheduled ahead", "not_applicable", _steps("9  core-1  0  4e6  3e6  0  1e6  -  1e6  -"), says="overlap"),
-        Case("the step is not split", "blind", _steps("9  core-1  0  4e6  -  -  -  -  -  -"), says="schedule_ns"),
+             _steps("1  core-1  0  4e6  0  0  4e6  -  2e6", "1  core-1  4e6  8e6  0  0  4e6  0  -", "1  core-1  8e6  12e6  0  0  4e6  0  -",
+                    "1  core-1  12e6  16e6  0  0  4e6  0  -"), says="seen in 25% of the steps"),
+        Case("the worker is not visible", "found", _steps("1  core-1  0  4e6  3e6  0  1e6  -  -"), says="the least it can be"),
+        Case("a tiny step of a tiny model", "clear", _steps("1  core-1  0  1.5e6  0.9e6  0  0.6e6  -  0.6e6"), says="900 µs a step"),
+        Case("much host time, but longer steps", "clear", _steps("1  core-1  0  9e6  2e6  1e6  6e6  -  6e6"), says="33% of"),
+        Case("scheduled ahead", "not_applicable", _steps("9  core-1  0  4e6  3e6  0  1e6  -  1e6"), says="overlap"),
+        Case("the step is not split", "blind", _steps("9  core-1  0  4e6  -  -  -  -  -"), says="schedule_ns"),
     ),
 )  # fmt: skip
