@@ -154,7 +154,7 @@ _ALL = (
         "kv.preemption_storm",
     ),
     Scenario(
-        "busy-host", "a one-layer model and a crowd that wants no text: hardly any model, all scheduler", "tiny-shallow",
+        "busy-host", "a one-layer model and a crowd that wants no text: little model, all scheduler", "tiny-shallow",
         (*CONTEXT, "--max-num-seqs", "512", "--enable-scale-out"), crowd(480, 400), "host.engine_core_busy",
     ),
     Scenario(

@@ -1,0 +1,37 @@
+"""Who wrote a run, and what could be seen."""
+
+from __future__ import annotations
+
+from pellucid.store.column import PROVENANCE, STR, Table, columns
+
+SOURCES = Table("sources", "a process that writes rows", (
+    *PROVENANCE,
+    *columns("""
+        role: frontend, engine_core or worker (joined with + where one process has several)
+        engine_version: the engine's version
+        python_version: of that process
+        probe_version: the probe's
+        model: model name as the engine has it
+        config_json: effective configuration, the part that knobs and rules read
+        """, STR),
+    *columns("""
+        pid: process id
+        start_ns: probe loaded
+        anchor_mono_ns: CLOCK_MONOTONIC …
+        anchor_wall_ns: … and UNIX time at one moment
+        lost_count: records overwritten before the recorder read them
+        torn_count: records whose checksum did not match
+        """),
+))  # fmt: skip
+
+FACTS = Table("facts", "whether a fact is visible in a process", (
+    *columns("""
+        process: role-pid
+        role: frontend, engine_core or worker
+        engine_version: the engine's version
+        fact: name, as in the fact table
+        state: visible or blind
+        reason: why it is blind
+        collect: how to turn it on
+        """, STR),
+))  # fmt: skip
