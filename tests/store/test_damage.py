@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pellucid.store.read import GONE, open_run
-from pellucid.store.schema import STEP_RUNS
-from pellucid.store.segment import CHECKSUMS, read_tail
+from pellucid.store.schema import STEP_RUNS, TABLES, Table
+from pellucid.store.segment import CHECKSUMS, misfit, read_tail
 from tests.store.writing import sealed, share, steps_of, writer
 
 pytestmark = pytest.mark.slow
@@ -152,3 +152,32 @@ def test_a_tail_of_an_older_schema_is_read(tmp_path: Path) -> None:
         out.write_table(table)
     (row,) = open_run(tmp_path).rows("SELECT * FROM step_runs")
     assert row == {**dict.fromkeys(STEP_RUNS.names()), "first_step": 5}
+
+
+def test_a_segment_or_tail_of_another_table_is_damaged_not_nulls(tmp_path: Path) -> None:
+    w = writer(tmp_path)
+    w.append("requests", (None,) * len(TABLES["requests"].columns))
+    w.flush()
+    tail = (tmp_path / "requests-000000.arrows").read_bytes()
+    w.close()
+    (tmp_path / "steps-000000.parquet").write_bytes((tmp_path / "requests-000000.parquet").read_bytes())
+    (tmp_path / "step_runs-000000.arrows").write_bytes(tail)
+    run = open_run(tmp_path)
+    assert [run.one(f"SELECT count(*) AS n FROM {t}")["n"] for t in ("requests", "steps", "step_runs")] == [1, 0, 0]
+    assert {d.path.name: d.reason.split("; ")[1] for d in run.damaged} == dict.fromkeys(
+        ("steps-000000.parquet", "step_runs-000000.arrows"), "they are those of requests"
+    )
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+def test_no_table_takes_a_file_of_another_for_its_own(table: Table) -> None:
+    others = [t.name for t in TABLES.values() if t is not table and not misfit(t.names(), table.names())]
+    assert others == []
+    assert misfit(("colour", "price"), table.names()) and misfit((), table.names())
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+def test_a_file_of_our_older_and_of_our_newer_self_fits(table: Table) -> None:
+    half = table.names()[: max(1, len(table.columns) // 2)]
+    assert misfit(half, table.names()) == ""
+    assert misfit((*table.names(), "mood", "weather"), table.names()) == ""

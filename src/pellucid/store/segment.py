@@ -16,13 +16,14 @@ from __future__ import annotations
 import os
 import re
 import zlib
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pellucid.store.schema import Table
+from pellucid.store.schema import TABLES, Table
 
 CHECKSUMS = "checksums.txt"
 _CHECKSUM = re.compile(r"(\S+\.parquet) ([0-9a-f]{8})")
@@ -56,7 +57,7 @@ def number_of(path: Path) -> int:
 
 
 def find(folder: Path, table: Table) -> Files:
-    """The readable files of a table; a segment without a valid footer is reported, not read.
+    """The readable files of a table; a segment without a valid footer, or of another table, is reported, not read.
 
     Tails are listed first: one that is sealed while we look is then seen twice, never missed.
     """
@@ -65,7 +66,7 @@ def find(folder: Path, table: Table) -> Files:
     sealed = set()
     for path in sorted(folder.glob(f"{table.name}-[0-9]*.parquet")):
         try:
-            reason = _footer_fault(path)
+            reason = _footer_fault(path, table)
         except FileNotFoundError:    # retention took it
             continue
         if reason:
@@ -83,13 +84,16 @@ def next_number(folder: Path, table: str) -> int:
 
 
 def read_tail(path: Path, schema: pa.Schema) -> tuple[pa.Table, str]:
-    """The whole batches of a tail and, if it ends in a torn batch, why it stopped ("" at a clean end).
+    """The whole batches of a tail and, if it ends in a torn batch, why it stopped ("" at a clean end). None of another
+    table's tail.
 
     Read, not mapped: the writer takes a half-written batch back, and a mapped page that goes kills the reader.
     """
     batches: list[pa.RecordBatch] = []
     try:
         with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as stream:
+            if fault := misfit(stream.schema.names, schema.names):
+                return conform(schema.empty_table(), schema), fault
             while True:
                 batches.append(stream.read_next_batch())
     except StopIteration:
@@ -106,6 +110,23 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
         for f in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def misfit(found: Collection[str], own: Collection[str]) -> str:
+    """"" or why a file with these columns is not one of the table: a segment of another version of us has mostly the
+    table's columns, one of another table, or of somebody else, a few that happen to be called the same."""
+    fit = _shared(found, own)
+    if fit == len(found) > 0:
+        return ""
+    other = max(TABLES.values(), key=lambda t: _shared(found, t.names()))
+    if fit * 2 >= len(found) > 0 and fit >= _shared(found, other.names()):
+        return ""
+    whose = f"; they are those of {other.name}" if _shared(found, other.names()) == len(found) > 0 else ""
+    return f"its columns are not this table's: {fit} of {len(found)} are{whose}"
+
+
+def _shared(one: Collection[str], other: Collection[str]) -> int:
+    return len(set(one) & set(other))
 
 
 def seal(folder: Path, table: Table, number: int) -> Path | None:
@@ -169,15 +190,14 @@ def body_fault(path: Path) -> str:
     return ""
 
 
-def _footer_fault(path: Path) -> str:
+def _footer_fault(path: Path, table: Table) -> str:
     """"" or what is wrong with a segment's footer. Raises FileNotFoundError when the file has gone."""
     try:
-        pq.read_metadata(path)
+        return misfit(pq.read_metadata(path).schema.names, table.names())
     except FileNotFoundError:
         raise
     except (pa.ArrowInvalid, OSError) as error:
         return str(error).splitlines()[0]
-    return ""
 
 
 def _sync(path: Path) -> None:
