@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pellucid.core.units import duration, parse_span_ns, percent, size, unit_of
+from pellucid.core.units import counted, duration, parse_span_ns, percent, size, unit_of
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,10 @@ def test_a_percentage_has_a_decimal_only_below_ten(ratio: float, text: str) -> N
 )
 def test_a_span_is_read_as_people_write_it(text: str, ns: int) -> None:
     assert parse_span_ns(text) == ns
+
+
+def test_a_count_nobody_saw_is_said_in_words() -> None:
+    assert [counted(n, "steps") for n in (1204, 0, None)] == ["1,204 steps", "0 steps", "steps not seen"]
 
 
 @pytest.mark.parametrize("text", ["", "5", "s", "0s", "-5m", "nans", "infs", "1e999h", "soon", "5 parsecs"])

@@ -174,7 +174,7 @@ def test_why_as_json_has_the_keys_others_rely_on(home: Path) -> None:
 def test_runs_lists_them_and_says_when_there_is_none(home: Path, tmp_path: Path) -> None:
     write_info(build_run(home / "runs" / "r0", {}), RunInfo("r0", 1, [], ""))
     rows = json.loads(pellucid(home, "runs", "--json").stdout)["rows"]
-    assert [(r["run_id"], r["state"], r["steps_count"]) for r in rows] == [("r1", "complete", 2), ("r0", "empty", 0)]
+    assert [(r["run_id"], r["state"], r["steps_count"]) for r in rows] == [("r1", "complete", 2), ("r0", "empty", None)]
     assert "no recording in" in pellucid(tmp_path / "other", "runs").stderr
 
 
@@ -184,6 +184,27 @@ def test_top_once_is_one_look(home: Path) -> None:
     assert "cmpl-a" in done.stdout and "vllm 0.32.0" in done.stdout
     look = json.loads(pellucid(home, "top", "--json").stdout)
     assert look["load"]["steps_per_s"] == pytest.approx(2 / 0.200)  # from the first step to the last delivery
+
+
+def test_requests_that_were_not_seen_are_not_zero_requests(tmp_path: Path) -> None:
+    build_run(tmp_path / "runs" / "r1", {t: TABLES[t] for t in ("sources", "steps")})
+    for command in ("why", "top"):
+        text = pellucid(tmp_path, command).stdout
+        assert "requests not seen" in text and "0 requests" not in text
+    load = json.loads(pellucid(tmp_path, "why", "--json").stdout)["load"]
+    assert [load[f"{which}_count"] for which in ("requests", "aborted", "unfinished")] == [None, None, None]
+    listed = json.loads(pellucid(tmp_path, "runs", "--json").stdout)["rows"]
+    assert [(r["requests_count"], r["steps_count"]) for r in listed] == [(None, 2)]
+    assert "–" in pellucid(tmp_path, "runs").stdout.splitlines()[1].split()
+    asked = pellucid(tmp_path, "why", "--request", "cmpl-a")
+    assert (asked.returncode, "requests not seen" in asked.stderr) == (2, True)
+    rows = pellucid(tmp_path, "requests")
+    assert (rows.returncode, "has 2 steps and no row of requests" in rows.stderr) == (3, True)
+
+
+def test_a_span_without_requests_has_zero_of_them(home: Path) -> None:
+    load = json.loads(pellucid(home, "why", "--since", "45ms", "--json").stdout)["load"]
+    assert (load["steps_count"], load["requests_count"]) == (1, 0)
 
 
 def test_the_doctor_shows_what_is_blind_and_how_to_see_it(home: Path) -> None:

@@ -27,7 +27,7 @@ def test_a_run_is_summed_up_in_a_row(tmp_path: Path) -> None:
     assert {k: row[k] for k in ("run_id", "engine", "engine_version", "model", "state")} == {
         "run_id": "r1", "engine": "vllm", "engine_version": "0.32.0", "model": "tiny", "state": "complete",
     }  # fmt: skip
-    assert (row["duration_ns"], row["steps_count"], row["requests_count"]) == (60_000_000_000, 2, 0)
+    assert (row["duration_ns"], row["steps_count"], row["requests_count"]) == (60_000_000_000, 2, None)
     assert row["size_bytes"] == sum(p.stat().st_size for p in (tmp_path / "r1").glob("*.parquet"))
 
 
@@ -61,9 +61,16 @@ def test_a_damaged_segment_makes_the_run_damaged_and_the_rest_readable(tmp_path:
     assert (row["state"], row["steps_count"]) == ("damaged", 2)
 
 
+def test_a_count_that_does_not_read_is_not_seen_rather_than_zero(tmp_path: Path) -> None:
+    folder = build_run(tmp_path / "r1", STEPS)
+    (folder / "steps-000000.parquet").write_bytes(b"PAR1 cut")
+    row = summary(folder)
+    assert (row["state"], row["steps_count"], row["requests_count"]) == ("damaged", None, None)
+
+
 def test_an_empty_run_has_no_duration_rather_than_none_at_all(tmp_path: Path) -> None:
     row = summary(build_run(tmp_path / "r1", {}))
-    assert (row["state"], row["duration_ns"], row["engine"], row["steps_count"]) == ("empty", None, None, 0)
+    assert (row["state"], row["duration_ns"], row["engine"], row["steps_count"]) == ("empty", None, None, None)
 
 
 def test_runs_list_newest_first_with_units(tmp_path: Path) -> None:

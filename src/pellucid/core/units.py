@@ -48,6 +48,11 @@ def percent(ratio: float) -> str:
     return f"{ratio:.1%}" if abs(ratio) < 0.0995 and ratio != 0 else f"{ratio:.0%}"
 
 
+def counted(count: float | None, things: str) -> str:
+    """How many there were, or that nobody saw them: 1,204 steps, steps not seen."""
+    return f"{things} not seen" if count is None else f"{count:,.0f} {things}"
+
+
 def parse_span_ns(text: str) -> int:
     """A span as a user types it (`90s`, `5m`, `1.5h`, `500ms`) to ns. Raises ValueError on anything else."""
     for suffix in ("ms", "s", "m", "h", "d"):

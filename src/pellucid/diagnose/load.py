@@ -2,13 +2,14 @@
 
     load_of(evidence, span)["output_tokens_per_s"]
 
-Aggregates over `steps` and `requests` of the span; null where a fact was not seen. No judgement.
+Aggregates over `steps` and `requests` of the span; null where a fact was not seen: where a run has no row of
+`requests` at all, nobody knows how many there were. No judgement.
 """
 
 from __future__ import annotations
 
 from pellucid.diagnose.evidence import Evidence
-from pellucid.diagnose.rule import Need, Value
+from pellucid.diagnose.rule import Need, Row, Value
 from pellucid.diagnose.span import Span
 
 NEEDS = (
@@ -42,8 +43,11 @@ REQUESTS = """
 """
 
 
-def load_of(evidence: Evidence, span: Span) -> dict[str, Value]:
+def load_of(evidence: Evidence, span: Span, requests_seen: bool) -> dict[str, Value]:
+    """`requests_seen`: the run has rows of `requests`, in this span or not."""
     steps, requests = evidence.rows(STEPS)[0], evidence.rows(REQUESTS)[0]
+    if not requests_seen:
+        requests = Row(dict.fromkeys(requests))
     if steps["waiting_max_count"] is not None:   # seen: then nobody waiting is zero, not unknown
         steps["waiting_time_ratio"] = steps["waiting_time_ratio"] or 0.0
         steps["waiting_kv_time_ratio"] = steps["waiting_kv_time_ratio"] or 0.0

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pellucid.core.errors import AskedWrongly
+from pellucid.core.units import counted
 from pellucid.store.read import RunReader
 
 Rows = list[dict[str, Any]]
@@ -58,10 +59,11 @@ def look(run: RunReader, request_id: str) -> Seen:
         {"id": request_id},
     )
     if not found:
-        seen = run.one("SELECT count(*) AS n, max(request_id) AS example FROM requests")
+        seen = run.one("SELECT nullif(count(*), 0) AS n, max(request_id) AS example FROM requests")
         hint = f", for example {seen['example']}" if seen["example"] else ""
         raise AskedWrongly(
-            f"no request {request_id!r} in {run.folder.name}: it has {seen['n']} requests{hint}. Try: pellucid requests"
+            f"no request {request_id!r} in {run.folder.name}: {counted(seen['n'], 'requests')}{hint}. "
+            "Try: pellucid requests"
         )
     row = found[0]
     asked = {"p": row["process"], "r": row["request"]}

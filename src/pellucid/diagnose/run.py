@@ -80,7 +80,8 @@ def diagnose(run: RunReader, since_ns: int | None = None, rules: Iterable[Rule] 
     if span is None:
         return Report(None, tuple(Result(r, _nothing_recorded(r, facts, since_ns)) for r in asked))
     results = tuple(judge_rule(r, evidence, span, facts) for r in asked)
-    return Report(span, results, load_of(evidence, span))
+    requests_seen = bool(run.one("SELECT count(*) AS n FROM requests")["n"])
+    return Report(span, results, load_of(evidence, span, requests_seen))
 
 
 def judge_rule(rule: Rule, evidence: Evidence, span: Span, facts: dict[str, BlindFact]) -> Result:

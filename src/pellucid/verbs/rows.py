@@ -26,6 +26,7 @@ class Listing:
     view: str                   # what is read: the table, or a view with derived columns
     last_seen: str              # SQL: the row's latest moment, for --since
     order: str                  # without --sort
+    beside: str                 # the table that cannot have rows while this one has none
     facts: frozenset[str]       # the facts that make these rows; blind when all of them are
     moments: frozenset[str]     # columns that are points in time, not durations
     shown: tuple[str, ...]      # columns of the terminal table without --columns; a narrow one has the first
@@ -34,7 +35,8 @@ class Listing:
 REQUESTS = Listing(
     "requests", "request_latency",
     last_seen="coalesce(last_delivered_ns, finish_ns, last_token_ns, scheduled_ns, queued_ns, arrival_ns)",
-    order="coalesce(arrival_ns, queued_ns), request", facts=frozenset(("request.identity", "request.queued")),
+    order="coalesce(arrival_ns, queued_ns), request", beside="steps",
+    facts=frozenset(("request.identity", "request.queued")),
     moments=frozenset((
         "arrival_ns", "submitted_ns", "queued_ns", "scheduled_ns", "first_token_ns", "first_delivered_ns",
         "last_token_ns", "finish_ns", "last_delivered_ns",
@@ -44,7 +46,7 @@ REQUESTS = Listing(
 )  # fmt: skip
 
 STEPS = Listing(
-    "steps", "steps", last_seen="end_ns", order="start_ns, process",
+    "steps", "steps", last_seen="end_ns", order="start_ns, process", beside="requests",
     facts=frozenset(("step.times", "step.composition")),
     moments=frozenset(("start_ns", "end_ns", "delivered_ns")),
     shown=("step", "start_ns", "host_gap_ns", "schedule_ns", "execute_ns", "update_ns", "running_count",
@@ -147,6 +149,12 @@ def _refuse_unseen(run: RunReader, listing: Listing) -> None:
         "WHERE list_contains($facts, fact) GROUP BY fact HAVING bool_and(state = 'blind') ORDER BY fact",
         {"facts": sorted(listing.facts)},
     )
+    others = run.one(f"SELECT count(*) AS n FROM {listing.beside}")["n"]
+    if others and len(blind) < len(listing.facts):
+        raise CannotAnswer(
+            f"run {run.folder.name} has {others:,} {listing.beside} and no row of {listing.name}: their file is gone "
+            "or does not read, or they are written later. Try: pellucid runs"
+        )
     if len(blind) == len(listing.facts):
         b = blind[0]
         raise CannotAnswer(f"run {run.folder.name} has no {listing.name}: {b['fact']} is blind, {b['reason']}. {b['collect'] or ''}")  # noqa: E501

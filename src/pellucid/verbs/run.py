@@ -25,6 +25,7 @@ from typing import Any
 from pellucid.core.clock import Anchor
 from pellucid.core.errors import Failed
 from pellucid.core.run import RunInfo, new_run_id, write_info
+from pellucid.core.units import counted
 from pellucid.verbs.child import cannot_start_code, detached, environment_without, signals_held, start, wait
 from pellucid.verbs.child import wait_or_interrupt as wait_for
 from pellucid.verbs.engines import extend_environment
@@ -142,7 +143,7 @@ def _finish(recording: Recording, code: int, say: Say) -> None:
         say(_unserved(recording, code, sources, row))
     else:
         name = row["run_id"]
-        say(f"recorded {name}: {row['requests_count']:,} requests, {row['steps_count']:,} steps → pellucid why --run {name}")  # noqa: E501
+        say(f"recorded {name}: {_counts(row)} → pellucid why --run {name}")
 
 
 def _drain(recording: Recording, say: Say) -> bool:
@@ -167,8 +168,11 @@ def _unserved(recording: Recording, code: int, sources: Mapping[str, Any], row: 
     if not reported:
         return (f"{end}, and no process of it carried the probe: nothing was recorded in {recording.folder}. "
                 "Is pellucid-probe in its Python? Try: pellucid doctor --plan --engine-python PATH")  # fmt: skip
-    return (f"{end}; recorded in {recording.folder}: {row['steps_count']} steps, {row['requests_count']} requests; "
-            f"processes that reported: {reported}")  # fmt: skip
+    return f"{end}; recorded in {recording.folder}: {_counts(row)}; processes that reported: {reported}"
+
+
+def _counts(row: Mapping[str, Any]) -> str:
+    return ", ".join(counted(row[f"{things}_count"], things) for things in ("requests", "steps"))
 
 
 def probe_sources(folder: Path) -> dict[str, dict[str, Any]]:

@@ -55,7 +55,8 @@ def runs(home: Path) -> Runs:
 
 
 def summary(folder: Path) -> dict[str, Any]:
-    """One run in a row. Null where nothing was seen: a run without steps has no duration."""
+    """One run in a row. Null where nothing was seen: a run without steps has no duration, one without a readable file
+    of a table no count of its rows."""
     info = read_info(folder)
     files = {name: find(folder, table) for name, table in TABLES.items()}
     first, last = _span(files)
@@ -110,7 +111,9 @@ def _source(files: Files) -> dict[str, str | None]:
     return found
 
 
-def _count(files: Files, table: str) -> int:
+def _count(files: Files, table: str) -> int | None:
+    if not files.segments and not files.tails:
+        return None
     sealed = [int(pq.read_metadata(p).num_rows) for p in files.segments]
     return sum(sealed) + sum(int(read_tail(p, TABLES[table].arrow())[0].num_rows) for p in files.tails)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from pellucid.catalog.load import metrics
 from pellucid.core.run import read_info
-from pellucid.core.units import duration, percent, unit_of
+from pellucid.core.units import counted, duration, percent, unit_of
 from pellucid.diagnose.rank import Ranked, rank
 from pellucid.diagnose.rule import BLIND, BROKEN, CLEAR, NOT_APPLICABLE, Kind, Value
 from pellucid.diagnose.run import Report, Result, diagnose
@@ -192,8 +192,8 @@ def _unexplained(load: dict[str, Value]) -> bool:
 def _doing(load: dict[str, Value]) -> str:
     """The load in a few words; what was not seen is left out."""
     busy_ns, span_ns = load.get("busy_ns") or 0, load.get("span_ns") or 0
-    requests, steps = load.get("requests_count") or 0, load.get("steps_count") or 0
-    words = [f"{requests:.0f} requests and {steps:.0f} steps in {duration(span_ns)}"]
+    requests, steps = (counted(load.get(f"{things}_count"), things) for things in ("requests", "steps"))
+    words = [f"{requests} and {steps} in {duration(span_ns)}"]
     if span_ns:
         words.append(f"in steps {percent(min(1.0, busy_ns / span_ns))} of the time")
     if (running := load.get("running_mean_count")) is not None:

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pellucid.core.units import duration, percent
+from pellucid.core.units import counted, duration, percent
 from pellucid.surface.cli.render.page import MISSING, grid, number
 from pellucid.surface.cli.render.rows import table
 from pellucid.surface.cli.render.why import headline, verdict
@@ -53,7 +53,7 @@ def _subject(look: Mapping[str, Any]) -> str:
     engine = f"{look['engine']} {look['engine_version'] or ''}".strip() if look["engine"] else "engine not seen yet"
     model = str(look["model"] or MISSING).rstrip("/").rsplit("/", 1)[-1]
     return (f"{look['run_id']} · {when} · {engine} · {model} · "
-            f"{look['requests_count']:,} requests, {look['steps_count']:,} steps")  # fmt: skip
+            f"{counted(look['requests_count'], 'requests')}, {counted(look['steps_count'], 'steps')}")  # fmt: skip
 
 
 def _load(load: Mapping[str, Any]) -> Table:

@@ -21,7 +21,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from pellucid.core.units import duration, percent
+from pellucid.core.units import counted, duration, percent
 from pellucid.surface.cli.render.page import grid, number, value
 
 BLIND_SHOWN = 4
@@ -59,7 +59,7 @@ def subject(answer: Mapping[str, Any]) -> str:
             words.append(str(engine["model"]).rstrip("/").rsplit("/", 1)[-1])
     load = answer.get("load") or {}
     if load.get("span_ns"):
-        words.append(f"{number(load['requests_count'])} requests, {number(load['steps_count'])} steps "
+        words.append(f"{counted(load['requests_count'], 'requests')}, {counted(load['steps_count'], 'steps')} "
                      f"in {duration(load['span_ns'])}")  # fmt: skip
     return " · ".join(w for w in words if w)
 
