@@ -23,6 +23,8 @@ from pellucid.core.run import RunInfo, write_info
 from pellucid.core.table import rows as table
 from pellucid.surface.cli import main
 from pellucid.testing.build import build_run
+from tests.diagnose.engine_model import Shape, serve, write_run
+from tests.diagnose.test_scenarios import stream
 
 HEAVY = ("duckdb", "pyarrow", "rich", "msgspec", "numpy")
 TABLES = {
@@ -205,6 +207,15 @@ def test_requests_that_were_not_seen_are_not_zero_requests(tmp_path: Path) -> No
 def test_a_span_without_requests_has_zero_of_them(home: Path) -> None:
     load = json.loads(pellucid(home, "why", "--since", "45ms", "--json").stdout)["load"]
     assert (load["steps_count"], load["requests_count"]) == (1, 0)
+
+
+def test_a_move_is_said_plainly_where_no_source_tells_the_engine(tmp_path: Path) -> None:
+    rows = serve(Shape(cap=4), stream(150, 250, 60, 60))
+    del rows["sources"]
+    write_run(tmp_path / "runs" / "r1", rows)
+    for command in ("why", "top"):
+        text = " ".join(pellucid(tmp_path, command).stdout.split())
+        assert "raise max_running_requests to 42 requests (our name for it: the engine was not seen" in text
 
 
 def test_the_doctor_shows_what_is_blind_and_how_to_see_it(home: Path) -> None:

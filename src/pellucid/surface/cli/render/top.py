@@ -12,7 +12,7 @@ from rich.text import Text
 from pellucid.core.units import counted, duration, percent
 from pellucid.surface.cli.render.page import MISSING, grid, number
 from pellucid.surface.cli.render.rows import table
-from pellucid.surface.cli.render.why import headline, verdict
+from pellucid.surface.cli.render.why import headline, setting, verdict
 
 _REASONS = (
     ("sequence cap", "waiting_sequence_cap_mean_count"), ("token budget", "waiting_token_budget_mean_count"),
@@ -34,7 +34,7 @@ def _parts(look: Mapping[str, Any]) -> Iterator[RenderableType]:
     for place, finding in enumerate(look["why"]["findings"], start=1):
         yield headline(place, finding)
         for move in finding["moves"][:1]:
-            yield Text(f"   try {move['setting'] or move['knob']}", style="cyan")
+            yield Text(f"   try {setting(move)}", style="cyan")
     yield Text("")
     yield _load(look["load"]) if look["load"] else Text("no step yet: the engine has computed nothing")
     yield Text("")

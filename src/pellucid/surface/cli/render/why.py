@@ -102,8 +102,15 @@ def shorten(text: str, width: int) -> str:
 
 def _move(move: Mapping[str, Any]) -> Text:
     now = f"now {move['current_text']}" if move["current"] is not None else "present value not seen"
-    setting = move["setting"] or f"{move['direction']} {move['knob']} to {number(move['target'])} {move['unit']}"
-    return Text.assemble((setting, "bold cyan"), f"  ({now}; {move['change']}). Cost: {move['cost']}")
+    return Text.assemble((setting(move), "bold cyan"), f"  ({now}; {move['change']}). Cost: {move['cost']}")
+
+
+def setting(move: Mapping[str, Any]) -> str:
+    """What to type; for an engine whose words are not known, what to do in ours."""
+    if move["setting"]:
+        return str(move["setting"])
+    ours = f"{move['direction']} {move['knob']} to {number(move['target'])} {move['unit']}"
+    return f"{ours} (our name for it: the engine was not seen, or is one whose settings we do not know)"
 
 
 def _rest(answer: Mapping[str, Any]) -> Table:
