@@ -106,6 +106,18 @@ def test_a_number_is_forgotten_after_a_while_and_an_id_that_comes_again_is_anoth
 SAME, MOVED, FULL = records.SAME, records.MOVED, records.FULL
 
 
+def test_a_number_holds_after_steps_that_were_told_as_before() -> None:
+    """Such steps do not come here: the last one that did is long past when a request is freed."""
+    packer, reader = Packer(b"k" * 32), Reader()
+    numbers = {name: add(packer, name) for name in "abc"}
+    reader.read(step(packer, 1, Plan(dict.fromkeys("abc", 1)))[1])
+    free(packer, "a")
+    free(packer, "b")       # while step 50 is computed: it is still a member of it
+    left = Plan(dict.fromkeys("bc", 1), finished_req_ids={"a"})
+    assert reader.read(step(packer, 50, left)[1]) == [numbers["b"], numbers["c"]]
+    assert reader.read(step(packer, 51, Plan({"c": 1}, finished_req_ids={"b"}))[1]) == [numbers["c"]]
+
+
 @pytest.mark.parametrize(("counts", "gone", "mode"), [
     ({"a": 1, "b": 1, "c": 1}, "", SAME + records.ONES), ({"a": 255, "b": 1, "c": 1}, "", SAME + records.BYTES),
     ({"a": 256, "b": 1, "c": 1}, "", SAME + records.WORDS),

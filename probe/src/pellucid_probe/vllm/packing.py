@@ -24,8 +24,8 @@ class Packer:
         self._key = key
         self._numbers: Dict[str, int] = {}        # internal id → short number
         self._next_number = 1
-        self._leaving: Deque[Tuple[int, str, int]] = deque()   # last step seen when it was freed, id, number
-        self._last_step = 0
+        self._freed: List[Tuple[str, int]] = []                # id, number; since the last step that came here
+        self._leaving: Deque[Tuple[int, str, int]] = deque()   # first step that came here after it was freed, id, number
         self._members: List[str] = []
 
     def added(self, fields: "dict[str, Any]") -> List[Record]:
@@ -41,7 +41,7 @@ class Packer:
         The number stays: the step that ended the request, and one in flight, have it among their members.
         """
         number = self._number(seen[0])
-        self._leaving.append((self._last_step, seen[0], number))
+        self._freed.append((seen[0], number))
         return [(records.FINISH, records.pack_finish((number, *seen[1:6], reason_of(seen[6]))))]
 
     def preempted(self, seen: Tuple[str, int, int, int]) -> List[Record]:
@@ -60,8 +60,7 @@ class Packer:
             found, outputs, drafts, accepted = self._speculated(plan.scheduled_spec_decode_tokens, result)
         found += self._admitted(plan, head[0])
         mode, frame = self._frame(plan, full)
-        self._last_step = head[0]
-        self._forget()
+        self._forget(head[0])
         packed = records.pack_step_head(*front, outputs, drafts, accepted, mode)
         return [*found, (records.STEP, packed + frame)]
 
@@ -79,11 +78,14 @@ class Packer:
                     seen += (self._number(output.request_id), proposed, produced)
         return [(records.SPEC, records.pack_spec(seen))] if seen else [], kept, drafted, accepted
 
-    def _forget(self) -> None:
-        while self._leaving and self._leaving[0][0] + KEPT_STEPS < self._last_step:
+    def _forget(self, step: int) -> None:
+        """Counted from this step on: when a request was freed, the last step that came here may be long past."""
+        while self._leaving and self._leaving[0][0] + KEPT_STEPS < step:
             _, request_id, number = self._leaving.popleft()
             if self._numbers.get(request_id) == number:
                 del self._numbers[request_id]
+        self._leaving.extend((step, *freed) for freed in self._freed)
+        self._freed.clear()
 
     def _admitted(self, plan: Any, step: int) -> List[Record]:
         found = [self._admit(new.req_id, 0, step, new.num_computed_tokens) for new in plan.scheduled_new_reqs]

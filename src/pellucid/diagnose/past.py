@@ -1,0 +1,62 @@
+"""Where an observation looks: the window asked for, and the run's own past before it, judged by the rules.
+
+    |  past 0  |  past 1  |  past 2  |  past 3  | window |
+     healthy    found      healthy    healthy     ← observed
+
+Without a span asked for, the run is cut into parts with the same busy time and the last of them is the window. A past
+window is healthy when a rule could judge it and none found anything in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from pellucid.diagnose.evidence import Evidence, Window, gather
+from pellucid.diagnose.rule import Limit, Rule
+from pellucid.diagnose.run import CLEAR, FOUND, judge_once
+from pellucid.diagnose.span import NEEDS, Span, cuts, span_of
+from pellucid.store.read import RunReader
+
+PAST_WINDOWS = Limit(8, "windows", "chosen: an odd one or two among them do not move their median")
+WINDOW_STEPS = Limit(20, "steps", "chosen: twice what a rule takes to judge, since every rule has to be asked")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    edges: tuple[int, ...]       # starts of the windows: the past ones, then the one asked for, which has no end
+    healthy: tuple[int, ...]     # which past windows are
+    end_ns: int | None           # end of the last step; None without steps
+
+
+def look_back(
+    run: RunReader, rules: Sequence[Rule], since_ns: int | None = None, horizon_ns: int | None = None
+) -> Frame:
+    """`since_ns` asks for the last part of the run, `horizon_ns` looks no further back than that."""
+    evidence = gather(run, (*NEEDS, *(n for r in rules for n in r.needs)), horizon_ns)
+    span = span_of(evidence)
+    if span is None:
+        return Frame((0,), (), None)
+    edges = _edges(evidence, span, since_ns)
+    past = [Window(a, b) for a, b in pairwise(edges)]
+    healthy = tuple(n for n, window in enumerate(past) if _healthy(rules, evidence, window))
+    return Frame(edges, healthy, span.end_ns)
+
+
+def _edges(evidence: Evidence, span: Span, since_ns: int | None) -> tuple[int, ...]:
+    """What is before the first step, such as requests, belongs to the first window."""
+    whole_ns = span.end_ns + 1
+    start_ns = whole_ns if since_ns is None else max(span.start_ns, span.end_ns - since_ns)
+    (steps,) = evidence.rows(f"SELECT count(*) AS steps_count FROM _all_steps WHERE start_ns < {start_ns}")
+    fitting = int(steps.number("steps_count") // WINDOW_STEPS.value)
+    parts = min(fitting, int(PAST_WINDOWS.value) + (since_ns is None))
+    inner = cuts(evidence, span.start_ns, start_ns, parts) if parts > 1 else []
+    if since_ns is None:
+        return (0, *inner)
+    return (0, *inner, start_ns) if parts else (start_ns,)
+
+
+def _healthy(rules: Sequence[Rule], evidence: Evidence, window: Window) -> bool:
+    kinds = {judge_once(rule, evidence, window, {})[1].kind for rule in rules}
+    return CLEAR in kinds and FOUND not in kinds
