@@ -57,6 +57,11 @@ def test_a_condition_and_a_limit_leave_the_count_of_all_that_fit(run: Path) -> N
     assert ([r["step"] for r in found.rows], found.matching_count) == ([1], 2)
 
 
+def test_a_missing_value_fits_no_comparison(run: Path) -> None:
+    assert ids(run, Query(where="execute_ns > 0")) == ids(run, Query(where="execute_ns != 0")) == [1, 3]
+    assert ids(run, Query(where="execute_ns is missing")) == [2]
+
+
 def test_since_counts_back_from_the_end_of_the_run(run: Path) -> None:
     assert ids(run, Query(since_ns=500)) == [2, 3]
     assert ids(run, Query(since_ns=499)) == [3]

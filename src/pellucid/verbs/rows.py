@@ -38,7 +38,7 @@ REQUESTS = Listing(
     order="coalesce(arrival_ns, queued_ns), request", beside="steps",
     facts=frozenset(("request.identity", "request.queued")),
     moments=frozenset((
-        "arrival_ns", "submitted_ns", "queued_ns", "scheduled_ns", "first_token_ns", "first_delivered_ns",
+        "sent_ns", "arrival_ns", "submitted_ns", "queued_ns", "scheduled_ns", "first_token_ns", "first_delivered_ns",
         "last_token_ns", "finish_ns", "last_delivered_ns",
     )),
     shown=("request_id", "arrival_ns", "ttft_ns", "itl_mean_ns", "e2e_ns", "prompt_tokens", "output_tokens",
@@ -110,7 +110,7 @@ def _condition(
 ) -> tuple[str, dict[str, Value]]:
     parts, params = ["true"], dict[str, Value]()
     if query.where is not None:
-        condition, params = where(query.where, types)
+        condition, params = where(query.where, types, listing.moments)
         parts.append(condition)
     if query.since_ns is not None:
         params["since"] = last_moment_ns(run) - query.since_ns

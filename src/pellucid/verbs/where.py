@@ -5,27 +5,35 @@
 
     condition  column op value · column is missing · column is seen        joined by `and`
     op         =  !=  <  <=  >  >=  ~ (contains)
-    value      a number · a span for columns in ns (34ms, 1.5s) · text, quoted where it has spaces
+    value      a number · a span for durations in ns (34ms, 1.5s) · text, quoted where it has spaces
+
+Text has no order and numbers no parts, so `<` asks for numbers and `~` for text. A span is no moment. What is missing
+fits no comparison, `!=` included: `is missing` asks for it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from pellucid.core.errors import AskedWrongly
 from pellucid.core.units import parse_span_ns, unit_of
 
 Value = int | float | str
 Types = Mapping[str, str]  # column → DuckDB type
+TEXT = "VARCHAR"
+MOST = 2**63 - 1           # numbers of the store have 64 bits
 
 _TOKEN = re.compile(r"""\s*(?:(?P<quoted>"[^"]*"|'[^']*')|(?P<op><=|>=|!=|=|<|>|~)|(?P<word>[^\s<>=!~"']+))""")
 _GRAMMAR = "write it as: column op value [and …], with op one of = != < <= > >= ~, or: column is missing | is seen"
 
 
-def where(text: str, types: Types) -> tuple[str, dict[str, Value]]:
-    """The condition as SQL and its parameters. Raises AskedWrongly on anything outside the grammar."""
+def where(text: str, types: Types, moments: Collection[str] = ()) -> tuple[str, dict[str, Value]]:
+    """The condition as SQL and its parameters; `moments` are columns that hold points in time. Raises AskedWrongly on
+    anything outside the grammar."""
     tokens = _tokens(text)
     conditions: list[str] = []
     params: dict[str, Value] = {}
@@ -33,7 +41,10 @@ def where(text: str, types: Types) -> tuple[str, dict[str, Value]]:
         if len(tokens) < 3:
             raise AskedWrongly(f"--where {text!r} ends in the middle of a condition; {_GRAMMAR}")
         (column, op, value), tokens = tokens[:3], tokens[3:]
-        conditions.append(_condition(check_column(column, types), op, value, types, params))
+        name = f"w{len(params)}"
+        conditions.append(_condition(check_column(column, types), op, value, types[column], name))
+        if op.lower() != "is":
+            params[name] = _value(column, value, types[column], column in moments)
         if tokens:
             joiner, tokens = tokens[0], tokens[1:]
             if joiner.lower() != "and" or not tokens:
@@ -65,33 +76,43 @@ def _tokens(text: str) -> list[str]:
     return tokens
 
 
-def _condition(column: str, op: str, value: str, types: Types, params: dict[str, Value]) -> str:
+def _condition(column: str, op: str, value: str, kind: str, name: str) -> str:
     if op.lower() == "is":
         if value.lower() not in ("missing", "seen"):
             raise AskedWrongly(f"--where {column} is {value}: `is` takes missing or seen")
         return f"{column} IS {'' if value.lower() == 'missing' else 'NOT '}NULL"
     if op not in ("=", "!=", "<", "<=", ">", ">=", "~"):
         raise AskedWrongly(f"--where: saw {op!r} after {column}; {_GRAMMAR}")
-    name = f"w{len(params)}"
-    if op == "~":
-        params[name] = value.strip("\"'")
-        return f"contains({column}::VARCHAR, ${name})"
-    params[name] = _value(column, value, types[column])
-    return f"{column} {op} ${name}"
+    if kind == TEXT and op not in ("=", "!=", "~"):
+        raise AskedWrongly(f"--where: {column} holds text, which has no order for {op!r}; use = != or ~ (contains)")
+    if kind != TEXT and op == "~":
+        raise AskedWrongly(f"--where: {column} holds numbers ({unit_of(column) or 'number'}); ~ (contains) is for text")
+    return f"contains({column}, ${name})" if op == "~" else f"{column} {op} ${name}"
 
 
-def _value(column: str, text: str, kind: str) -> Value:
-    if kind == "VARCHAR":
+def _value(column: str, text: str, kind: str, moment: bool) -> Value:
+    if kind == TEXT:
         return text.strip("\"'")
+    value = _number(text)
+    if value is None and unit_of(column) == "ns":
+        with contextlib.suppress(ValueError):
+            value = parse_span_ns(text)
+            if moment:
+                raise AskedWrongly(
+                    f"--where: {column} is a moment, {text!r} a span of time. Compare it with the ns that --json "
+                    "prints, or ask for the end of the run with --since"
+                )
+    if value is None or not -MOST <= value <= MOST:
+        raise AskedWrongly(f"--where: {column} holds numbers ({unit_of(column) or 'number'}); saw {text!r}")
+    return value
+
+
+def _number(text: str) -> int | float | None:
+    """None for what is none, NaN included: it is neither more nor less than anything."""
     for read in (int, float):
         try:
-            return read(text)
+            value = read(text)
         except ValueError:
-            pass
-    if unit_of(column) == "ns":
-        try:
-            return parse_span_ns(text)
-        except ValueError:
-            pass
-    unit = unit_of(column) or "number"
-    raise AskedWrongly(f"--where: {column} holds numbers ({unit}); saw {text!r}")
+            continue
+        return None if math.isnan(value) else value
+    return None

@@ -18,7 +18,7 @@ TABLE_ROWS = 40  # a screen; JSON and CSV are for programs and have all rows
 def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sort", metavar="COLUMN", help="order by a column; rows without a value come last")
     parser.add_argument("--desc", action="store_true", help="largest first")
-    parser.add_argument("--where", metavar="EXPR", help="rows that fit: 'ttft_ns > 500ms and finish_reason = abort'")
+    parser.add_argument("--where", metavar="EXPR", help="rows that fit: 'ttft_ns > 500ms and finish_reason = abort'; a missing value fits no comparison")  # noqa: E501
     parser.add_argument("--columns", metavar="A,B", help="these columns (default: a screenful; all in JSON and CSV)")
     parser.add_argument("--limit", type=count, metavar="N", help=f"at most N rows, 0 for all (default: {TABLE_ROWS} in a table, else all)")  # noqa: E501
     since_option(parser)
