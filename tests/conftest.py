@@ -3,9 +3,25 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("quick", max_examples=5, deadline=None)
 settings.register_profile("thorough", max_examples=30, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+
+
+def shared_data(name: str) -> Path:
+    """Real recordings of other people's engines, kept beside the repository. Without them CI fails; a laptop skips."""
+    path = SHARED / name
+    if not path.exists():
+        reason = f"no {path}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return path

@@ -43,16 +43,28 @@ def record(rings: Path, into: RecordInto, stop: Stop, began: Callable[[Path], No
 
 
 def _run_folder(rings: Path, into: RecordInto) -> Path:
+    try:
+        put_key(rings, site_key(into.home))
+    except OSError as error:
+        raise Failed(_cannot(rings, error)) from error
+    return new_run(into, str(rings))
+
+
+def new_run(into: RecordInto, source: str) -> Path:
+    """The folder to record into, made and described. `source` is where its rows come from."""
     now = anchor_now()
     folder = into.folder or into.home / "runs" / new_run_id(now.wall_ns)
     try:
-        put_key(rings, site_key(into.home))
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / "run.json").exists():
-            write_info(folder, RunInfo(folder.name, now.wall_ns, [], str(rings)))
+            write_info(folder, RunInfo(folder.name, now.wall_ns, [], source))
     except OSError as error:
-        raise Failed(f"cannot record into {folder}: {error.strerror} ({error.filename}). Set PELLUCID_HOME to a writable folder") from error  # noqa: E501
+        raise Failed(_cannot(folder, error)) from error
     return folder
+
+
+def _cannot(folder: Path, error: OSError) -> str:
+    return f"cannot record into {folder}: {error.strerror} ({error.filename}). Set PELLUCID_HOME to a writable folder"
 
 
 def stop_on_signals() -> Stop:

@@ -9,15 +9,15 @@ KV_RESIDENCY = Table("kv_residency", "the life of a cached KV block in a tier: f
     *columns("""
         block_hash: keyed hash of its tokens and all before them
         tier: where it lies: device, cpu, disk, or the name the engine gives
-        removed_reason: evicted (its block was taken for new contents) or cleared; null while it is there
+        removed_reason: evicted (its block was taken for new contents), cleared, or unknown; null while it is there
         """, STR),
     *columns("""
         kv_group: KV cache group, for models with several
         request: number of the request that computed it; null where events do not say
-        cached_ns: its contents became findable
+        cached_ns: its contents became findable; null if that was before the recording
         last_used_ns: last hit, or the time it was cached
         freed_ns: last fell to zero references; null while held, or where events do not say
-        removed_ns: no longer findable; null while it is there
+        removed_ns: no longer findable; null while it is there, or when removed_reason is unknown
         removed_by: number of the request whose allocation took the block; null if unknown
         hits_count: times a request found it
         tokens: tokens in the block
