@@ -135,6 +135,7 @@ def test_a_list_that_was_cut_says_so_on_stderr(home: Path) -> None:
         (("record", "/nowhere"), 2, "no folder at /nowhere"),
         (("run", "--"), 2, "needs the engine's command"),
         (("doctor", "--plan", "--engine-python", "/nowhere/python"), 3, "cannot run /nowhere/python"),
+        (("doctor", "--plan", "--engine-python", "/bin/ls"), 3, "/bin/ls is no Python"),
         (("frobnicate",), 2, "invalid choice"),
     ],
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +92,7 @@ def test_a_home_or_tmpfs_that_does_not_do_says_what_would(tmp_path: Path) -> Non
 
 def engine_python(tmp_path: Path, script: str) -> str:
     path = tmp_path / "python"
-    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.write_text(f"#!/bin/sh\n[ $1 = -c ] && exec {sys.executable} \"$@\"\n{script}\n")
     path.chmod(0o755)
     return str(path)
 
@@ -99,6 +101,19 @@ def test_a_plan_is_the_last_json_object_the_engines_python_prints(tmp_path: Path
     answer = '{"engine": "vllm", "engine_version": "0.32.0", "facts": {"step.times": {"state": "visible"}}}'
     python = engine_python(tmp_path, f"echo 'INFO importing'; echo '{answer}'")
     assert plan(python, {})["facts"] == {"step.times": {"state": "visible"}}
+
+
+@pytest.mark.parametrize("program", ["/bin/ls", "/bin/true", "/bin/cat", "/bin/sh"])
+def test_a_program_that_is_no_python_cannot_answer(program: str) -> None:
+    with pytest.raises(CannotAnswer, match=f"{program} is no Python. Try: --engine-python PATH"):
+        plan(program, {})
+
+
+def test_a_python_without_an_engine_cannot_answer(tmp_path: Path) -> None:
+    bare = engine_python(tmp_path, f'exec {sys.executable} -I -S "$@"')    # no site-packages: no probe either
+    for python, lacks in ((sys.executable, "has no vLLM"), (bare, "has no probe")):
+        with pytest.raises(CannotAnswer, match=lacks):
+            plan(python, os.environ)
 
 
 @pytest.mark.parametrize(

@@ -21,22 +21,33 @@ from pellucid.core.errors import CannotAnswer, Failed
 
 MODULE = "pellucid_probe.vllm.offline.plan"
 LIMIT_S = 120.0  # importing the engine on a cold disk takes most of a minute
+START_LIMIT_S = 20.0   # a Python alone starts in a fraction of a second
+IS_PYTHON = "a Python"
 
 
 def plan(python: str, environ: Mapping[str, str] = os.environ, limit_s: float = LIMIT_S) -> dict[str, Any]:
-    """The offline check's JSON. Raises CannotAnswer when that Python has no probe, Failed when the check broke."""
-    command = [python, "-m", MODULE]
-    try:
-        done = subprocess.run(
-            command, env={**environ, "PELLUCID_OFF": "1"}, capture_output=True, text=True, timeout=limit_s, check=False
-        )
-    except OSError as error:
-        raise CannotAnswer(f"cannot run {python}: {error.strerror}. Try: --engine-python PATH") from error
-    except subprocess.TimeoutExpired as error:
-        raise Failed(f"{python} -m {MODULE} gave no answer in {limit_s:.0f} s") from error
+    """The offline check's JSON. Raises CannotAnswer when that is no Python, or one without probe or engine, Failed when
+    the check broke."""
+    said = _run([python, "-c", f"print({IS_PYTHON!r})"], environ, min(limit_s, START_LIMIT_S))
+    if said.stdout.strip() != IS_PYTHON:
+        raise CannotAnswer(f"{python} is no Python. Try: --engine-python PATH, the Python that the engine runs in")
+    done = _run([python, "-m", MODULE], environ, limit_s)
     if done.returncode:
         raise _fault(python, done.stderr)
     return _parse(done.stdout, python)
+
+
+def _run(command: list[str], environ: Mapping[str, str], limit_s: float) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command, env={**environ, "PELLUCID_OFF": "1"}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            errors="replace", timeout=limit_s, check=False,
+        )  # fmt: skip
+    except (OSError, ValueError) as error:   # ValueError: a name with a null byte in it
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise CannotAnswer(f"cannot run {command[0]}: {reason}. Try: --engine-python PATH") from error
+    except subprocess.TimeoutExpired as error:
+        raise Failed(f"{' '.join(command[:3])} gave no answer in {limit_s:.0f} s") from error
 
 
 def _fault(python: str, stderr: str) -> CannotAnswer | Failed:
