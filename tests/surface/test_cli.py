@@ -227,6 +227,14 @@ def test_the_doctor_shows_what_is_blind_and_how_to_see_it(home: Path) -> None:
     assert "not measured" in pellucid(home, "doctor").stdout
 
 
+def test_the_doctor_says_which_load_the_budget_of_a_step_is_for(tmp_path: Path) -> None:
+    build_run(tmp_path / "runs" / "r1", {"steps": table("""process  step  start_ns  end_ns   probe_ns  running_count
+                                                           core-1   1     0         1000000  61000     4""")})
+    text = " ".join(pellucid(tmp_path, "doctor").stdout.split())
+    assert "61 µs in our hooks on average, 61 µs at p99, with 4 requests running. The budget is for" in text
+    assert "256 running (bench/probe_cost.py)" in text
+
+
 def test_the_doctor_without_any_engine_says_so(tmp_path: Path) -> None:
     done = pellucid(tmp_path, "doctor")
     assert done.returncode == 0

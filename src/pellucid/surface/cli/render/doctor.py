@@ -12,6 +12,8 @@ from pellucid.core.units import duration, percent, size
 from pellucid.surface.cli.render.page import grid, heading, value
 
 _MARKS = {"ok": ("ok", "green"), "missing": ("MISSING", "red"), "blind": ("blind", "yellow")}
+BUDGET = ("The budget is for the benchmark's load, 256 running (bench/probe_cost.py); "
+          "this figure belongs to the load it was measured at")  # fmt: skip
 
 
 def doctor(answer: Mapping[str, Any]) -> Group:
@@ -77,7 +79,7 @@ def _cost(cost: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if steps:
         yield "per step", (f"{duration(steps['probe_mean_ns'])} in our hooks on average, "
                            f"{duration(steps['probe_p99_ns'])} at p99, with "
-                           f"{value('', steps['running_mean_count'])} requests running")  # fmt: skip
+                           f"{value('', steps['running_mean_count'])} requests running. {BUDGET}")  # fmt: skip
     else:
         yield "per step", "not measured: no step says what our hooks took"
     for p in cost["processes"]:
