@@ -51,7 +51,8 @@ def box() -> Iterator[tuple[Steps, RingReader]]:
     sys.modules[module.__name__] = module
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         path = str(Path(folder) / "engine_core-1.ring")
-        steps = Steps(Outbox(RingWriter(path, 4 * SEGMENT_BYTES)), Packer(b"k" * 32), KvFlow())
+        outbox = Outbox(RingWriter(path, 4 * SEGMENT_BYTES))
+        steps = Steps(outbox, Packer(b"k" * 32), KvFlow(outbox))
         for hook in (ScheduleHook(steps), UpdateHook(steps)):
             assert hook.install() == ""
         yield steps, RingReader(path)

@@ -196,26 +196,6 @@ class StepHook(Hook):
         return wrapper
 
 
-class TallyHook(Hook):
-    """Sums the lengths of what a method returns. For one called many times a step: no clock is read, nothing called."""
-
-    def __init__(self, target: Target) -> None:
-        super().__init__(target)
-        self.total = 0
-
-    def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
-            if self.on:
-                try:
-                    self.total += len(result)
-                except Exception as error:
-                    self.fail(error)
-            return result
-
-        return wrapper
-
-
 def _same_call(original: Callable[..., Any], run: Callable[..., Any]) -> Callable[..., Any]:
     """An `async def` with the parameters and defaults of `original` that awaits `run({name: value})`."""
     parameters = inspect.signature(original).parameters.values()

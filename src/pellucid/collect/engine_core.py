@@ -17,7 +17,9 @@ from typing import Any
 from pellucid_probe import records
 
 from pellucid.collect.batch import Batch, Terms
+from pellucid.collect.kv.lives import KINDS, KvLives
 from pellucid.collect.request import Request, note_freed, note_queued
+from pellucid.collect.speculation import Draft, Speculation
 from pellucid.core.units import S_NS
 from pellucid.store.schema import STEPS
 from pellucid.store.write import Row
@@ -39,7 +41,10 @@ class EngineCore:
     provenance: Callable[[], dict[str, Any]]
     find: Callable[[str], Request]               # internal id → request, made when new
     done: Callable[[Request], None]              # a request is complete on this side
+    key: bytes | None = None                     # secret of the site; without it KV hashes are not written
     batch: Batch = field(init=False)
+    lives: KvLives = field(init=False)
+    speculation: Speculation = field(init=False)
     held: deque[dict[str, Any]] = field(default_factory=deque)
     by_step: dict[int, dict[str, Any]] = field(default_factory=dict)
     firsts: dict[int, list[Request]] = field(default_factory=dict)    # step → requests with their first token in it
@@ -48,11 +53,14 @@ class EngineCore:
     _admits: dict[int, list[records.Admit]] = field(default_factory=dict)
     _preempts: dict[int, list[records.Preempt]] = field(default_factory=dict)
     _freed: list[Request] = field(default_factory=list)
+    _drafts: dict[int, list[Draft]] = field(default_factory=dict)         # step → its requests with drafts
     _early: dict[int, list[records.Work]] = field(default_factory=dict)   # a worker ends a step before its STEP comes
     _before: records.Step | None = None
 
     def __post_init__(self) -> None:
         self.batch = Batch(self.process, lambda row: self.append("step_runs", row))
+        self.lives = KvLives(self.provenance, self.append, self.key)
+        self.speculation = Speculation(self.append, self.provenance)
 
     def take(self, kind: int, payload: bytes) -> None:
         if kind == records.STEP:
@@ -67,6 +75,8 @@ class EngineCore:
             self.batch.drafts = {n: (drafted, produced) for n, drafted, produced in records.unpack_spec(payload)}
         elif kind == records.ADD:
             self._add(records.unpack_json(payload))
+        elif kind in KINDS:
+            self.lives.take(kind, payload)
         elif kind == records.FINISH:
             self._finish(records.unpack_finish(payload))
         else:
@@ -88,10 +98,13 @@ class EngineCore:
             self.firsts.pop(step, None)
             self.lasts.pop(step, None)
             self.append("steps", tuple(row.get(name) for name in STEPS.names()))
+            self.speculation.take(row, self._drafts.pop(step, []))
+        self.speculation.emit_older_than(time_ns)
 
     def end(self) -> list[Request]:
         """The recording ends: everything held goes out. Returns requests that were still alive."""
         self.batch.close_all()
+        self.lives.end()
         self.emit_older_than(2**63 - 1)
         return [r for r in self._numbers.values() if r.finished_in is None]
 
@@ -133,12 +146,17 @@ class EngineCore:
     def forget(self, request: Request) -> None:
         """Called a while after `done`: a batch in flight may still have the number among its members."""
         self._numbers.pop(request.number, None)
+        self.lives.forget(request.number)
 
     def _step(self, step: records.Step) -> None:
         for preempt in self._preempts.pop(step.step, ()):
             self._preempted(preempt)
-        for admit in self._admits.pop(step.step, ()):
+        admits = self._admits.pop(step.step, [])
+        for admit in admits:
             self._admitted(admit, step)
+        self.lives.step(step.step, step.schedule_start_ns, admits)
+        if self.batch.drafts and step.step == self.batch.last_step + 1:    # else they may be a lost step's
+            self._drafts[step.step] = [(self._by_number(n), *seen) for n, seen in self.batch.drafts.items()]
         terms = self.batch.take(step, self._by_number)
         row = self._row(step, terms)
         self.held.append(row)
@@ -236,6 +254,8 @@ def _put_work(row: dict[str, Any], work: records.Work) -> None:
     worked = max(work.execute_end_ns, work.sample_end_ns) - work.execute_start_ns
     row["worker_ns"] = max(row.get("worker_ns") or 0, worked)
     row["time_basis"] = "worker_wall"
+    if work.draft_ns != records.UNSEEN_NS:
+        row["draft_ns"] = max(row.get("draft_ns") or 0, work.draft_ns)
     if work.graph_mode != records.UNSEEN:
         row["graph_mode"] = records.GRAPH_MODES[work.graph_mode]
     if work.padded_tokens != records.UNSEEN:

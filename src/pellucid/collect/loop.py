@@ -17,11 +17,12 @@ from typing import Any
 
 from pellucid_probe import records
 
+from pellucid.collect import experts
 from pellucid.collect.engine_core import HOLD_NS, EngineCore
 from pellucid.collect.facts import recorder_rows
 from pellucid.collect.gpu.nvml import Gpus
 from pellucid.collect.request import Request, note_arrival
-from pellucid.collect.source import ROLES, Source, discover
+from pellucid.collect.source import ROLES, Source, discover, read_key
 from pellucid.core.clock import Clock, monotonic_ns
 from pellucid.core.errors import Failed
 from pellucid.core.settings import number
@@ -112,6 +113,9 @@ class Recorder:
                 self._host(source, records.unpack_host(payload))
             elif kind == records.WORK:
                 self._work(source, records.unpack_work(payload))
+            elif kind == records.EXPERTS:
+                for row in experts.rows(source.provenance(), records.unpack_json(payload)):
+                    self.writer.append("experts", row)
             elif kind == records.DELIVER:
                 self._early.append((source, records.unpack_deliver(payload)))
             elif kind == records.ARRIVE:
@@ -130,7 +134,7 @@ class Recorder:
         core = self.cores.get(source.name)
         if core is None:
             core = self.cores[source.name] = EngineCore(
-                source.name, self.writer.append, source.provenance, self._request, self._done
+                source.name, self.writer.append, source.provenance, self._request, self._done, read_key(self.rings)
             )
         return core
 

@@ -21,6 +21,14 @@ from pellucid.store.write import Row
 ROLES = ("frontend", "worker", "engine_core")   # the order in which rings are read; see loop.py
 
 
+def read_key(folder: Path) -> bytes | None:
+    """The site's secret, as the recorder laid it down or a probe made it."""
+    try:
+        return (folder / "key").read_bytes() or None
+    except OSError:
+        return None
+
+
 @dataclass(slots=True)
 class Source:
     name: str
@@ -68,6 +76,7 @@ class Source:
             **self.provenance(), "role": d.get("role", self.role), "engine_version": d.get("engine_version") or None,
             "python_version": d.get("python_version"), "probe_version": d.get("probe_version"),
             "model": d.get("config", {}).get("model"), "config_json": json.dumps(d.get("config", {})),
+            "kv_cache_bytes": d.get("config", {}).get("kv_cache_bytes"),
             "pid": d.get("pid"), "start_ns": d.get("start_ns"),
             "anchor_mono_ns": anchor[0], "anchor_wall_ns": anchor[1],
             "lost_count": self.ring.lost_count if self.ring else None,

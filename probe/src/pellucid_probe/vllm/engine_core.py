@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Dict, Tuple
 
 from pellucid_probe import records
@@ -10,6 +11,7 @@ from pellucid_probe.process import Process
 from pellucid_probe.vllm.config import effective
 from pellucid_probe.vllm.kv import KvFlow
 from pellucid_probe.vllm.labels import task_of
+from pellucid_probe.vllm.lives import Lives
 from pellucid_probe.vllm.packing import Packer
 from pellucid_probe.vllm.steps import GRAMMAR, SCHEDULE, UPDATE, ScheduleHook, Steps, UpdateHook, deferred
 
@@ -39,8 +41,9 @@ State = Any
 class EngineCore:
     def __init__(self, process: Process) -> None:
         self.process = process
-        self.kv = KvFlow()
+        self.kv = KvFlow(process.outbox)
         self.packer = Packer(process.key)
+        self.lives = Lives(process.key, self.packer.number)
         self.steps = Steps(process.outbox, self.packer, self.kv)
         self.grammar = StepHook(GRAMMAR, self._masked)
         hooks = {
@@ -56,6 +59,7 @@ class EngineCore:
         for fact, targets in TARGETS.items():
             process.see(fact, self.kv.hooks if fact == "kv.flow" else [hooks[t] for t in targets])
         self._probe_steps()
+        process.see("kv.lives", [self.kv.clear])
         for hook in (*self.kv.hooks, self.grammar):
             hook.on_silence = self._look
 
@@ -86,11 +90,28 @@ class EngineCore:
         _check(self.process, "step.waiting_reason", lambda: (scheduler.get_request_counts(), deferred(scheduler)))
         limits = ("max_num_scheduled_tokens", self.steps.sequence_cap)
         _check(self.process, "step.limits", lambda: [getattr(scheduler, name) for name in limits])
+        _check(self.process, "kv.lives", lambda: self._begin_lives(scheduler, config))
         self._look()
         self.process.describe()
 
     def _attach(self, scheduler: Any) -> None:
         self.steps.kv_total = self.kv.attach(scheduler)
+
+    def _begin_lives(self, scheduler: Any, config: Any) -> None:
+        facts = self.process.facts
+        needs = [facts[name] for name in ("kv.lives", "kv.flow", "kv.blocks", "request.freed", "request.queued")]
+        missing = next((fact for fact in needs if fact.state != "visible"), None)
+        if os.environ.get("PELLUCID_KV_LIVES") == "0":
+            self.process.blind("kv.lives", "turned off: PELLUCID_KV_LIVES=0", "start the engine without it")
+        elif missing is not None:
+            self.process.blind("kv.lives", missing.reason, missing.collect)
+        elif not config.cache_config.enable_prefix_caching:
+            self.process.blind("kv.lives", "prefix caching is off", "run the engine with --enable-prefix-caching")
+        else:
+            pool = self.kv.pool
+            self.lives.block_tokens = int(getattr(pool, "hash_block_size", 0) or config.cache_config.block_size)
+            scheduler.kv_cache_manager.get_blocks  # noqa: B018
+            self.kv.lives = self.packer.lives = self.lives
 
     def _added(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         request = argument(args, kwargs, 1, "request")
@@ -100,6 +121,13 @@ class EngineCore:
             "c": request.client_index, "n": request.num_prompt_tokens, "m": request.max_tokens,
             "k": task_of(getattr(request.sampling_params, "extra_args", None)), "h": hashes[0] if hashes else None,
         })  # fmt: skip
+        if self.kv.lives is not None and hashes is not None:
+            lora = getattr(request, "lora_request", None)
+            self.process.outbox.put(self.lives.prompt, (
+                request.request_id, hashes, request.prompt_token_ids, request.num_prompt_tokens,
+                bool(getattr(request, "skip_reading_prefix_cache", False)), getattr(request, "cache_salt", None),
+                getattr(lora, "lora_name", None),
+            ))  # fmt: skip
 
     def _masked(
         self, start_ns: int, end_ns: int, masks: Any, _args: Tuple[Any, ...], _kwargs: Dict[str, Any]
@@ -113,13 +141,20 @@ class EngineCore:
         steps.preempted += 1
         steps.preempted_tokens += lost
         self.process.outbox.put(self.packer.preempted, (request.request_id, steps.scheduled + 1, now_ns(), lost))
+        self._letting_go(args[0], request, False)
 
     def _freeing(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         request = argument(args, kwargs, 1, "request")
+        self._letting_go(args[0], request, True)
         self.process.outbox.put(self.packer.freed, (
             request.request_id, now_ns(), self.steps.updating, request.num_output_tokens, request.num_computed_tokens,
             request.num_preemptions, request.status.name,
         ))  # fmt: skip
+
+    def _letting_go(self, scheduler: Any, request: Any, for_good: bool) -> None:
+        if self.kv.lives is not None:
+            blocks = scheduler.kv_cache_manager.get_blocks(request.request_id).blocks
+            self.process.outbox.put(self.lives.let_go, (request.request_id, blocks, request.block_hashes, for_good))
 
 
 def _carry_external_id(_state: State, result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:

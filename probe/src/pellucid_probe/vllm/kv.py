@@ -4,55 +4,35 @@
     revived    free but still cached, taken by a prefix hit
     freed      fell to zero references
     allocated + revived − freed = held, at every moment
+
+With `lives` set, the same hooks leave the blocks themselves for lives.py. They read no clock of their own cost.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, List
+from typing import Any, Callable, List, Optional
 
-from pellucid_probe.guard import Hook, TallyHook, Target
+from pellucid_probe.guard import Hook, Target, now_ns
+from pellucid_probe.outbox import Outbox
+from pellucid_probe.vllm.lives import Lives
 
 _POOL = "vllm.v1.core.block_pool"
 NEW = Target(_POOL, "BlockPool.get_new_blocks", ("self", "num_blocks"))
 TOUCH = Target(_POOL, "BlockPool.touch", ("self", "blocks"))
 FREE = Target(_POOL, "BlockPool.free_blocks", ("self", "ordered_blocks"))
-
-
-class FreeQueueHook(Hook):
-    """Sums by how much a method of the pool changes the number of free blocks. As a TallyHook, it reads no clock."""
-
-    def __init__(self, target: Target) -> None:
-        super().__init__(target)
-        self.total = 0
-
-    def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if not self.on:
-                return original(*args, **kwargs)
-            queue, before = None, 0
-            try:
-                queue = args[0].free_block_queue
-                before = queue.num_free_blocks
-            except Exception as error:
-                self.fail(error)
-            result = original(*args, **kwargs)
-            if queue is not None:
-                self.total += abs(queue.num_free_blocks - before)
-            return result
-
-        return wrapper
-
-
-class _NoQueue:
-    num_free_blocks = 0
+CLEAR = Target(_POOL, "BlockPool.reset_prefix_cache", ("self",))
 
 
 class KvFlow:
     TARGETS = (NEW, TOUCH, FREE)
 
-    def __init__(self) -> None:
-        self.new, self.touch, self.free = TallyHook(NEW), FreeQueueHook(TOUCH), FreeQueueHook(FREE)
+    def __init__(self, outbox: Outbox) -> None:
+        self.outbox = outbox
+        self.new, self.touch, self.free = NewHook(self), TouchHook(), FreeHook(self)
         self.hooks: List[Hook] = [self.new, self.touch, self.free]
+        self.clear = Hook(CLEAR, after=self._cleared)
+        self.lives: Optional[Lives] = None     # None: nobody asks
+        self.taken: List[Any] = []             # lists of blocks handed out since the last schedule() ended
         self.cached = 0
         self.pool: Any = None
         self.queue: Any = _NoQueue
@@ -64,3 +44,95 @@ class KvFlow:
         queue.num_free_blocks  # noqa: B018
         self.pool, self.queue = pool, queue
         return int(pool.num_gpu_blocks) - 1     # the null block is not for use
+
+    def _cleared(self, _state: Any, result: Any, _args: Any, _kwargs: Any) -> None:
+        if self.lives is not None and result:
+            self.outbox.put(self.lives.cleared, now_ns())
+
+
+class NewHook(Hook):
+    """Called many times a step."""
+
+    def __init__(self, flow: KvFlow) -> None:
+        super().__init__(NEW)
+        self.flow, self.total = flow, 0
+
+    def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        flow = self.flow
+
+        def get_new_blocks(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            if self.on:
+                try:
+                    self.total += len(result)
+                    if flow.lives is not None:
+                        flow.taken.append(result)
+                except Exception as error:
+                    self.fail(error)
+            return result
+
+        return get_new_blocks
+
+
+class TouchHook(Hook):
+    """Sums by how much hits shorten the free queue."""
+
+    def __init__(self) -> None:
+        super().__init__(TOUCH)
+        self.total = 0
+
+    def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def touch(*args: Any, **kwargs: Any) -> Any:
+            if not self.on:
+                return original(*args, **kwargs)
+            before = _free_count(self, args)
+            result = original(*args, **kwargs)
+            self.total += before - _free_count(self, args)
+            return result
+
+        return touch
+
+
+class FreeHook(Hook):
+    """Sums by how much the free queue grows. An iterator of blocks is made a list first: it can be read once only."""
+
+    def __init__(self, flow: KvFlow) -> None:
+        super().__init__(FREE)
+        self.flow, self.total = flow, 0
+
+    def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        flow = self.flow
+
+        def free_blocks(*args: Any, **kwargs: Any) -> Any:
+            if not self.on:
+                return original(*args, **kwargs)
+            blocks: Optional[List[Any]] = None
+            if flow.lives is not None:
+                if len(args) == 2 and not kwargs:
+                    blocks = list(args[1])
+                    args = (args[0], blocks)
+                elif len(args) == 1 and set(kwargs) == {"ordered_blocks"}:
+                    blocks = kwargs["ordered_blocks"] = list(kwargs["ordered_blocks"])
+            before = _free_count(self, args)
+            result = original(*args, **kwargs)
+            self.total += _free_count(self, args) - before
+            try:
+                if blocks and flow.lives is not None:
+                    flow.outbox.put(flow.lives.freed, (now_ns(), blocks))
+            except Exception as error:
+                self.fail(error)
+            return result
+
+        return free_blocks
+
+
+class _NoQueue:
+    num_free_blocks = 0
+
+
+def _free_count(hook: Hook, args: Any) -> int:
+    try:
+        return int(args[0].free_block_queue.num_free_blocks)
+    except Exception as error:
+        hook.fail(error)
+        return 0

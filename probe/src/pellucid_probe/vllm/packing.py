@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from typing import Any, Deque, Dict, List, Tuple
+from typing import Any, Deque, Dict, List, Optional, Tuple
 
 from pellucid_probe import records
 from pellucid_probe.process import keyed_hash
 from pellucid_probe.ring import Record
 from pellucid_probe.vllm.labels import reason_of
+from pellucid_probe.vllm.lives import Lives
 
 KEPT_STEPS = 4    # more than the engine has in flight
 
@@ -27,11 +28,12 @@ class Packer:
         self._freed: List[Tuple[str, int]] = []                # id, number; since the last step that came here
         self._leaving: Deque[Tuple[int, str, int]] = deque()   # first step that came here after it was freed, id, number
         self._members: List[str] = []
+        self.lives: Optional[Lives] = None        # set where KV block lives are recorded
 
     def added(self, fields: "dict[str, Any]") -> List[Record]:
         first = fields["h"]
         self._numbers.pop(fields["i"], None)      # an id that comes again is another request
-        known = {**fields, "r": self._number(fields["i"]),
+        known = {**fields, "r": self.number(fields["i"]),
                  "h": None if first is None else keyed_hash(self._key, bytes(first))}  # fmt: skip
         return [(records.ADD, records.pack_json(known))]
 
@@ -40,13 +42,13 @@ class Packer:
 
         The number stays: the step that ended the request, and one in flight, have it among their members.
         """
-        number = self._number(seen[0])
+        number = self.number(seen[0])
         self._freed.append((seen[0], number))
         return [(records.FINISH, records.pack_finish((number, *seen[1:6], reason_of(seen[6]))))]
 
     def preempted(self, seen: Tuple[str, int, int, int]) -> List[Record]:
         """Internal id, step being scheduled, time, positions lost."""
-        return [(records.PREEMPT, records.pack_preempt((self._number(seen[0]), *seen[1:])))]
+        return [(records.PREEMPT, records.pack_preempt((self.number(seen[0]), *seen[1:])))]
 
     def step(self, seen: Tuple[Tuple[int, ...], Any, Any, bool]) -> List[Record]:
         """The fields of a Step but its frame, the engine's plan, what its update returned, whether to list everybody.
@@ -59,6 +61,8 @@ class Packer:
         if plan.scheduled_spec_decode_tokens:
             found, outputs, drafts, accepted = self._speculated(plan.scheduled_spec_decode_tokens, result)
         found += self._admitted(plan, head[0])
+        if self.lives is not None:
+            found += self._tables(self.lives, plan, head[0])
         mode, frame = self._frame(plan, full)
         self._forget(head[0])
         packed = records.pack_step_head(*front, outputs, drafts, accepted, mode)
@@ -75,7 +79,7 @@ class Packer:
                 if proposed:
                     drafted += proposed
                     accepted += max(0, produced - 1)
-                    seen += (self._number(output.request_id), proposed, produced)
+                    seen += (self.number(output.request_id), proposed, produced)
         return [(records.SPEC, records.pack_spec(seen))] if seen else [], kept, drafted, accepted
 
     def _forget(self, step: int) -> None:
@@ -98,8 +102,24 @@ class Packer:
             ]
         return found
 
+    def _tables(self, lives: Lives, plan: Any, step: int) -> List[Record]:
+        """Block tables of who was admitted, and of prompts that go on: their later chunks take more blocks."""
+        found: List[Record] = []
+        for new in plan.scheduled_new_reqs:
+            found += lives.admitted(self.number(new.req_id), step, new.block_ids)
+        cached, counts = plan.scheduled_cached_reqs, plan.num_scheduled_tokens
+        if cached.resumed_req_ids or plan.total_num_scheduled_tokens != len(counts):
+            for request_id, blocks in zip(cached.req_ids, cached.new_block_ids):
+                if blocks is None:
+                    continue
+                if request_id in cached.resumed_req_ids:
+                    found += lives.admitted(self.number(request_id), step, blocks)
+                elif counts[request_id] > 1:
+                    found += lives.more(self.number(request_id), step, blocks)
+        return found
+
     def _admit(self, request_id: str, again: int, step: int, computed: int) -> Record:
-        return records.ADMIT, records.pack_admit((self._number(request_id), again, step, computed))
+        return records.ADMIT, records.pack_admit((self.number(request_id), again, step, computed))
 
     def _frame(self, plan: Any, full: bool) -> Tuple[int, bytes]:
         counts: Dict[str, int] = plan.num_scheduled_tokens
@@ -114,7 +134,7 @@ class Packer:
                     return mode + records.BYTES, head + bytes(counts.values())
                 except ValueError:   # a chunk above 255 tokens
                     return mode + records.WORDS, head + array("I", counts.values()).tobytes()
-        return records.full_frame(list(map(self._number, members)), list(counts.values()))
+        return records.full_frame(list(map(self.number, members)), list(counts.values()))
 
     def _moved(self, plan: Any, before: List[str], members: List[str]) -> Tuple[int, bytes]:
         """The engine drops who finished and appends who came; FULL when this batch is not made that way."""
@@ -123,9 +143,9 @@ class Packer:
         joined = members[len(stay) :]
         if members[: len(stay)] != stay:
             return records.FULL, b""
-        return records.MOVED, records.moved_head(list(map(self._number, gone)), list(map(self._number, joined)))
+        return records.MOVED, records.moved_head(list(map(self.number, gone)), list(map(self.number, joined)))
 
-    def _number(self, request_id: str) -> int:
+    def number(self, request_id: str) -> int:
         number = self._numbers.get(request_id)
         if number is None:
             number = self._numbers[request_id] = self._next_number

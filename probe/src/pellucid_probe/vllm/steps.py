@@ -51,7 +51,7 @@ class ScheduleHook(Hook):
         self.steps = steps
 
     def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        steps, plans, kv, cost = self.steps, self.steps.plans, self.steps.kv, COST
+        steps, plans, kv, put, cost = self.steps, self.steps.plans, self.steps.kv, self.steps.outbox.put, COST
 
         def schedule(*args: Any, **kwargs: Any) -> Any:
             start_ns = now_ns()
@@ -77,6 +77,9 @@ class ScheduleHook(Hook):
                             steps.preempted, steps.preempted_tokens,
                         )  # fmt: skip
                         steps.preempted = steps.preempted_tokens = 0
+                    if kv.taken and kv.lives is not None:
+                        put(kv.lives.taken, (end_ns, kv.taken))
+                        kv.taken = []
                 except Exception as error:
                     self.fail(error)
                 cost.ns += now_ns() - end_ns

@@ -1,0 +1,96 @@
+"""Records of KV block lives, engine core. Written and read here, as in records.py; what is frequent is packed.
+
+    KV_PROMPT    after ADD     hashes of the prompt's blocks, fingerprints of some, salt and LoRA
+    KV_MORE      before a request lets go of its blocks: hashes of the blocks behind the prompt
+    KV_TABLE     which blocks a request holds: at an admission, more of them, or all before it lets go
+    KV_TAKEN     blocks handed out for new contents: what they held is evicted
+    KV_FREED     blocks given back once
+    KV_CLEARED   the whole prefix cache was emptied
+
+A hash is the first 8 bytes of the engine's own, which covers all tokens before and is never the tokens themselves; the
+recorder keys it before anything is written to disk. A fingerprint is of one block's tokens alone, without its past, and
+keyed here: it tells that the same text came before behind other tokens, under another salt or LoRA.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from typing import List, NamedTuple, Sequence, Tuple
+
+KV_PROMPT, KV_MORE, KV_TABLE, KV_TAKEN, KV_FREED, KV_CLEARED = 40, 41, 42, 43, 44, 45
+SHIFTED = 0xFFFFFFFF    # place of the fingerprint of the first block's length from the second token on
+ADMITTED, MORE, WHOLE = 0, 1, 2     # of a table: replaces the one before, is appended to it, is all of it at the end
+
+_PROMPT = struct.Struct("<IIIIQQII")
+_MORE = struct.Struct("<II")
+_TABLE = struct.Struct("<IIHHI")
+_TIME = struct.Struct("<Q")
+
+
+class Prompt(NamedTuple):
+    request: int
+    block_tokens: int
+    prompt_tokens: int
+    skipped: int                         # the engine does not look this one up
+    salt: int                            # keyed; 0 for none
+    lora: int                            # keyed; 0 for none
+    hashes: List[bytes]                  # 8 bytes each, of blocks 0, 1, 2, …
+    prints: List[Tuple[int, bytes]]      # block index, 8 bytes
+
+
+def pack_prompt(prompt: "tuple[int, ...]", hashes: Sequence[bytes], prints: Sequence[Tuple[int, bytes]]) -> bytes:
+    """The first six fields of a Prompt, then its lists."""
+    places = array("I", [at for at, _ in prints])
+    return b"".join((
+        _PROMPT.pack(*prompt, len(hashes), len(prints)), *hashes, places.tobytes(), *[text for _, text in prints],
+    ))  # fmt: skip
+
+
+def unpack_prompt(payload: bytes) -> Prompt:
+    *fields, count, sampled = _PROMPT.unpack_from(payload)
+    at = _PROMPT.size + 8 * count
+    hashes = _split(payload[_PROMPT.size : at])
+    places = array("I", payload[at : at + 4 * sampled]).tolist()
+    return Prompt(*fields, hashes, list(zip(places, _split(payload[at + 4 * sampled :]))))  # type: ignore[call-arg]
+
+
+def pack_more(request: int, first_index: int, hashes: Sequence[bytes]) -> bytes:
+    return _MORE.pack(request, first_index) + b"".join(hashes)
+
+
+def unpack_more(payload: bytes) -> Tuple[int, int, List[bytes]]:
+    """Request, index of the first block, hashes."""
+    request, first_index = _MORE.unpack_from(payload)
+    return request, first_index, _split(payload[_MORE.size :])
+
+
+class BlockTable(NamedTuple):
+    request: int
+    step: int          # 0 when it is not of a step
+    kind: int
+    kv_group: int
+    blocks: List[int]  # ids; 0 is the null block
+
+
+def pack_table(request: int, step: int, kind: int, kv_group: int, blocks: Sequence[int]) -> bytes:
+    return _TABLE.pack(request, step & 0xFFFFFFFF, kind, kv_group, len(blocks)) + array("I", blocks).tobytes()
+
+
+def unpack_table(payload: bytes) -> BlockTable:
+    request, step, kind, kv_group, _ = _TABLE.unpack_from(payload)
+    return BlockTable(request, step, kind, kv_group, array("I", payload[_TABLE.size :]).tolist())
+
+
+def pack_blocks(time_ns: int, blocks: Sequence[int]) -> bytes:
+    """For KV_TAKEN, KV_FREED and KV_CLEARED."""
+    return _TIME.pack(time_ns) + array("I", blocks).tobytes()
+
+
+def unpack_blocks(payload: bytes) -> Tuple[int, List[int]]:
+    """Time, block ids."""
+    return _TIME.unpack_from(payload)[0], array("I", payload[_TIME.size :]).tolist()
+
+
+def _split(data: bytes) -> List[bytes]:
+    return [data[at : at + 8] for at in range(0, len(data), 8)]

@@ -1,0 +1,98 @@
+"""Engine core: KV block lives. What the hooks of a few rare moments leave, packed on our thread.
+
+    add_request          the prompt's block hashes and fingerprints
+    an admission         the request's block table, from the engine's own plan
+    get_new_blocks       the blocks that lose what they held
+    free_blocks          the blocks given back
+    a request lets go    its whole table, with the hashes of the blocks it wrote itself
+
+No hook looks at a block: each keeps a reference, and ids are read here. While a request decodes nothing is recorded of
+it but the blocks it takes; who took them, and what they came to hold, follows when it lets go.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from typing import Any, Callable, Iterable, List, Sequence, Tuple
+
+from pellucid_probe import kv_records as kv
+from pellucid_probe.ring import Record
+
+# Blocks that get a fingerprint: the first ones, then ever fewer. A prompt of 4,096 blocks has 22.
+SAMPLED = (0, 1, 2, 3, 4, *(at << shift for shift in range(1, 11) for at in (3, 4)))
+
+
+class Lives:
+    def __init__(self, key: bytes, number: Callable[[str], int]) -> None:
+        self._key, self._number = key, number
+        self.block_tokens = 0
+        self._prompts: "dict[int, int]" = {}     # request → whole blocks of its prompt
+
+    def prompt(self, seen: Tuple[str, Sequence[Any], Any, int, bool, Any, Any]) -> List[Record]:
+        """Internal id, block hashes, prompt token ids, prompt length, lookup skipped, salt, LoRA name."""
+        request_id, hashes, tokens, length, skipped, salt, lora = seen
+        whole = min(len(hashes), length // self.block_tokens)
+        number = self._number(request_id)
+        self._prompts[number] = whole
+        fields = (number, self.block_tokens, length, int(skipped), self._keyed(salt), self._keyed(lora))
+        prints = self._prints(tokens, whole) if tokens is not None else []
+        return [(kv.KV_PROMPT, kv.pack_prompt(fields, [_short(h) for h in hashes[:whole]], prints))]
+
+    def admitted(self, request: int, step: int, blocks: Iterable[Sequence[int]]) -> List[Record]:
+        """Block ids by KV cache group, as the plan has them."""
+        return self._tables(request, step, kv.ADMITTED, blocks)
+
+    def more(self, request: int, step: int, blocks: Iterable[Sequence[int]]) -> List[Record]:
+        return self._tables(request, step, kv.MORE, blocks)
+
+    def let_go(self, seen: Tuple[str, Any, Sequence[Any], bool]) -> List[Record]:
+        """Internal id, blocks by group, block hashes, whether it will not come back."""
+        request_id, blocks, hashes, for_good = seen
+        request = self._number(request_id)
+        first = self._prompts.pop(request, 0) if for_good else self._prompts.get(request, 0)
+        more = [_short(h) for h in hashes[first:]]
+        ids = ([block.block_id for block in group] for group in blocks)
+        found: List[Record] = [(kv.KV_MORE, kv.pack_more(request, first, more))] if more else []
+        return found + self._tables(request, 0, kv.WHOLE, ids)
+
+    def taken(self, seen: Tuple[int, List[Any]]) -> List[Record]:
+        """Time, lists of blocks."""
+        time_ns, lists = seen
+        return [(kv.KV_TAKEN, kv.pack_blocks(time_ns, [block.block_id for blocks in lists for block in blocks]))]
+
+    def freed(self, seen: Tuple[int, List[Any]]) -> List[Record]:
+        """Time, blocks."""
+        time_ns, blocks = seen
+        return [(kv.KV_FREED, kv.pack_blocks(time_ns, [block.block_id for block in blocks]))]
+
+    def cleared(self, time_ns: int) -> List[Record]:
+        return [(kv.KV_CLEARED, kv.pack_blocks(time_ns, ()))]
+
+    def _tables(self, request: int, step: int, kind: int, blocks: Iterable[Sequence[int]]) -> List[Record]:
+        return [(kv.KV_TABLE, kv.pack_table(request, step, kind, group, ids)) for group, ids in enumerate(blocks)]
+
+    def _prints(self, tokens: Sequence[int], whole: int) -> List[Tuple[int, bytes]]:
+        size, key = self.block_tokens, self._key
+        words = memoryview(array("q", tokens[: whole * size]).tobytes())
+        step = 8 * size
+        found = [
+            (at, hashlib.blake2b(words[at * step : (at + 1) * step], digest_size=8, key=key).digest())
+            for at in SAMPLED if at < whole
+        ]  # fmt: skip
+        if whole and len(tokens) > size:
+            shifted = array("q", tokens[1 : size + 1]).tobytes()
+            found.append((kv.SHIFTED, hashlib.blake2b(shifted, digest_size=8, key=key).digest()))
+        return found
+
+    def _keyed(self, value: Any) -> int:
+        if value is None:
+            return 0
+        digest = hashlib.blake2b(str(value).encode(), digest_size=8, key=self._key).digest()
+        return int.from_bytes(digest, "little") or 1
+
+
+def _short(block_hash: Any) -> bytes:
+    if isinstance(block_hash, bytes) and len(block_hash) >= 8:
+        return block_hash[:8]
+    return hashlib.blake2b(repr(block_hash).encode(), digest_size=8).digest()    # engines with other kinds of hash
