@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from pellucid.diagnose.rule import Move
 from pellucid.diagnose.spell import Engine, SpelledMove, shown, spell
 
@@ -74,4 +76,20 @@ def test_an_engine_the_catalog_does_not_know_gets_the_knob_without_a_spelling() 
 def test_bytes_are_shown_as_a_size() -> None:
     move = spelled("kv_cache_memory", 150, engine(device="cpu", kv_cache_memory_bytes=2**30), 1.5)
     assert move is not None
-    assert shown(move) == "1.0 GiB"
+    assert shown(move, {}) == "1.0 GiB"
+
+
+RESERVED = "env.VLLM_CPU_NUM_OF_RESERVED_CPU"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "text"), [({RESERVED: 1}, "1"), ({RESERVED: None}, "not set"), ({}, "not known")]
+)
+def test_a_variable_that_is_not_set_is_told_from_one_nobody_looked_at(recorded: dict[str, Any], text: str) -> None:
+    move = spelled("reserved_cpu_cores", 2, engine(device="cpu", **recorded))
+    assert move is not None
+    assert (move.setting, shown(move, recorded)) == ("VLLM_CPU_NUM_OF_RESERVED_CPU=2", text)
+
+
+def test_a_variable_that_has_the_target_already_is_no_move() -> None:
+    assert spelled("reserved_cpu_cores", 2, engine(device="cpu", **{RESERVED: 2})) is None

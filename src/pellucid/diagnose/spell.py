@@ -89,11 +89,13 @@ def _setting(spelling: Spelling, target: float, scale: float | None, current: Se
     return f"{name}{join}{math.ceil(wanted)}"
 
 
-def shown(move: SpelledMove) -> str:
-    """The present value as a reader wants it."""
+def shown(move: SpelledMove, config: Mapping[str, Setting]) -> str:
+    """The present value as a reader wants it. Recorded as null it is not set; not recorded, it is not known."""
     if move.config.endswith("_bytes") and (have := _number(move.current)) is not None:
         return size(have)
-    return "not known" if move.current is None else str(move.current)
+    if move.current is None:
+        return "not set" if move.config in config else "not known"
+    return str(move.current)
 
 
 def _number(value: Setting) -> float | None:

@@ -119,7 +119,7 @@ def _finding(ranked: Ranked, engine: Engine | None, span: Span | None) -> Answer
             "metric": gain.metric, "unit": metric.unit, "better": metric.better,
             "low_ratio": gain.low_ratio, "high_ratio": gain.high_ratio, "scope": gain.scope,
         },
-        "moves": [_move(m) for m in spelled_moves(result, engine)],
+        "moves": [_move(m, engine) for m in spelled_moves(result, engine)],
         "falsified_by": result.rule.falsified_by,
         "symptoms": [{"id": s.rule.id, "says": s.verdict.says} for s in ranked.symptoms],
         "page": f"docs/reference/rules/{result.rule.id}.md",
@@ -140,10 +140,10 @@ def spelled_moves(result: Result, engine: Engine | None) -> list[SpelledMove]:
     return [s for s in spelled if s is not None]
 
 
-def _move(move: SpelledMove) -> Answer:
+def _move(move: SpelledMove, engine: Engine | None) -> Answer:
     return {
         "knob": move.knob, "direction": move.direction, "target": move.target, "unit": move.unit,
-        "setting": move.setting, "current": move.current, "current_text": shown(move),
+        "setting": move.setting, "current": move.current, "current_text": shown(move, engine.config if engine else {}),
         "change": move.change, "cost": move.cost,
     }  # fmt: skip
 

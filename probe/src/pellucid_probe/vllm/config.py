@@ -1,8 +1,12 @@
-"""The effective configuration, as plain values, from a live VllmConfig. What a version does not have is left out."""
+"""The effective configuration, as plain values, from a live VllmConfig. What a version does not have is left out.
+
+A few settings are environment variables only: those that pellucid's knobs name, and no others, are taken from there.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Dict
+import os
+from typing import Any, Dict, Mapping, Union
 
 # our key → path in VllmConfig
 PATHS = {
@@ -29,9 +33,12 @@ PATHS = {
     "cudagraph_mode": "compilation_config.cudagraph_mode", "device": "device_config.device_type",
 }  # fmt: skip
 
+# The `env` of each spelling in pellucid's catalog/knobs.toml; a test compares. No other variable is read.
+VARIABLES = ("VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_NUM_OF_RESERVED_CPU")
 
-def effective(vllm_config: Any) -> Dict[str, Any]:
-    found: Dict[str, Any] = {}
+
+def effective(vllm_config: Any, environ: Mapping[str, str] = os.environ) -> Dict[str, Any]:
+    found: Dict[str, Any] = {f"env.{name}": _plain(environ.get(name)) for name in VARIABLES}
     for key, path in PATHS.items():
         value = vllm_config
         try:
@@ -44,3 +51,8 @@ def effective(vllm_config: Any) -> Dict[str, Any]:
         else:
             found[key] = str(getattr(value, "name", value))
     return found
+
+
+def _plain(text: Union[str, None]) -> Union[int, str, None]:
+    """None where a variable is not set."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() else text

@@ -101,7 +101,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def _move(move: Mapping[str, Any]) -> Text:
-    now = f"now {move['current_text']}" if move["current"] is not None else "present value not seen"
+    now = "present value not seen" if move["current_text"] == "not known" else f"now {move['current_text']}"
     return Text.assemble((setting(move), "bold cyan"), f"  ({now}; {move['change']}). Cost: {move['cost']}")
 
 
