@@ -6,7 +6,7 @@ PYTHON ?= python3
 PELLUCID := .venv/bin/python
 ENGINE := .venv-engine/bin/python
 GEMMA := .models/gemma-3-270m/made
-TINY := $(foreach name,dense shallow moe mla,.models/tiny-$(name)/made)
+TINY := $(foreach name,dense shallow moe skewed mla,.models/tiny-$(name)/made)
 PYTEST := $(PELLUCID) -m pytest -q
 export PYTORCH_INDEX
 
@@ -15,7 +15,7 @@ export PYTORCH_INDEX
 
 setup: .venv/made
 
-engine: .venv-engine/made $(GEMMA) $(TINY)
+engine: .venv-engine/made .venv-engine-0.28/made $(GEMMA) $(TINY)
 
 # The two environments have nothing to do with each other: pip is busy twice as long one after the other.
 both:
@@ -44,7 +44,11 @@ bench: both
 	@touch $@
 
 .venv-engine/made: tools/make_engine.sh probe/pyproject.toml
-	tools/make_engine.sh $(PYTHON) .venv-engine
+	tools/make_engine.sh $(PYTHON) .venv-engine 0.32.0
+	@touch $@
+
+.venv-engine-0.28/made: .venv-engine/made
+	tools/make_engine.sh $(PYTHON) .venv-engine-0.28 0.28.0 .venv-engine
 	@touch $@
 
 $(GEMMA): tools/models/gemma.py | .venv-engine/made

@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = ROOT / ".venv-engine" / "bin" / "python"
+OLDER = ROOT / ".venv-engine-0.28" / "bin" / "python"       # the oldest minor that runs on a CPU here
 MODELS = ROOT / ".models"
 SERVER = ("vllm.entrypoints.openai.api_server", "--model")
 COMMAND_LINE = ("vllm.entrypoints.cli.main", "serve")      # with `name_engine`; for --api-server-count
@@ -52,16 +53,18 @@ def name_engine(folder: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(folder)}
 
 
-def command(model: str, port: int, *flags: str, entry: tuple[str, str] = SERVER) -> tuple[str, ...]:
+def command(
+    model: str, port: int, *flags: str, entry: tuple[str, str] = SERVER, python: Path = PYTHON
+) -> tuple[str, ...]:
     """The API server's command line, to be run in ROOT; the model is served under its short name.
 
     Paths are relative, so that a recording made here says the same on every machine.
     """
-    missing = [str(p) for p in (PYTHON, MODELS / model) if not p.exists()]
+    missing = [str(p) for p in (python, MODELS / model) if not p.exists()]
     if missing:
         raise FileNotFoundError(f"{' and '.join(missing)} missing. Try: make engine")
     return (
-        str(PYTHON.relative_to(ROOT)), "-m", *entry, str((MODELS / model).relative_to(ROOT)),
+        str(python.relative_to(ROOT)), "-m", *entry, str((MODELS / model).relative_to(ROOT)),
         "--served-model-name", model, "--host", "127.0.0.1", "--port", str(port), "--enforce-eager",
         "--dtype", dtype(), *flags,
     )  # fmt: skip

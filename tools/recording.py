@@ -63,11 +63,11 @@ def pellucid(*arguments: str) -> tuple[str, ...]:
 
 def launch(
     model: str, flags: tuple[str, ...], log: Path, prefix: tuple[str, ...] = (), env: Mapping[str, str] | None = None,
-    say: Say = lambda _: None, entry: tuple[str, str] = real_engine.SERVER,
+    say: Say = lambda _: None, entry: tuple[str, str] = real_engine.SERVER, python: Path = real_engine.PYTHON,
 ) -> tuple[Engine, float]:  # fmt: skip
     """Starts an engine, behind `prefix`, and waits until it serves; returns it and how long that took."""
     port = free_port()
-    command = (*prefix, *real_engine.command(model, port, *flags, entry=entry))
+    command = (*prefix, *real_engine.command(model, port, *flags, entry=entry, python=python))
     say(f"$ {' '.join(command)}")
     environment = {**real_engine.ENVIRONMENT, **(env or {})}
     engine = start(Launch(command, real_engine.url(port), log, environment, cwd=real_engine.ROOT))
@@ -81,11 +81,12 @@ def launch(
 def serve(
     model: str, flags: tuple[str, ...], home: Path, log: Path, say: Say = lambda _: None,
     env: Mapping[str, str] | None = None, entry: tuple[str, str] = real_engine.SERVER,
+    python: Path = real_engine.PYTHON,
 ) -> Served:  # fmt: skip
     """Starts an engine under `pellucid run`."""
     before = frozenset(run_folders(home))
     environment = {**(env or {}), "PELLUCID_HOME": str(home)}
-    engine, ready_s = launch(model, flags, log, pellucid("run", "--"), environment, say, entry)
+    engine, ready_s = launch(model, flags, log, pellucid("run", "--"), environment, say, entry, python)
     return Served(engine, model, home, ready_s, before)
 
 
