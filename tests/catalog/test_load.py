@@ -37,8 +37,9 @@ def test_every_knob_has_a_range_and_a_spelling() -> None:
     assert [n for n, k in knobs().items() if not k.low < k.high or not k.spellings] == []
 
 
-def test_a_spelling_is_a_flag_or_a_variable_not_both() -> None:
-    assert [n for n, k in knobs().items() for s in k.spellings if bool(s.flag) == bool(s.env)] == []
+def test_a_spelling_is_a_flag_or_a_variable_or_the_clients_not_two_of_them() -> None:
+    spelled = [(n, sum(map(bool, (s.flag, s.env, s.client)))) for n, k in knobs().items() for s in k.spellings]
+    assert [n for n, count in spelled if count != 1] == []
 
 
 def test_a_flag_looks_like_one() -> None:

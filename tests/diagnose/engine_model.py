@@ -4,7 +4,8 @@
     folder = write_run(tmp_path, rows)
 
 A step takes `fixed_ms + per_token_ms * tokens`, all else follows from the queue. It stands in for no real engine's
-speed: it gives the rules rows whose cause is known. Times in ms here, ns in the rows.
+speed: it gives the rules rows whose cause is known. No two prompts are alike, so nothing is found cached. Times in ms
+here, ns in the rows.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pellucid.store.write import Limits, RunWriter
 MS = 1_000_000
 BASE = 10_000 * MS
 BLOCK = 16
+BLOCK_BYTES = 2**17
 PROCESS = "engine_core-1"
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -73,7 +75,8 @@ class Core:
         self.coming = deque(sorted((Live(n, a) for n, a in enumerate(asks)), key=lambda r: r.ask.arrival_ms))
         self.waiting: deque[Live] = deque()
         self.running: list[Live] = []
-        self.rows: Rows = {"steps": [], "requests": [], "step_runs": [], "request_events": []}
+        self.rows: Rows = {"steps": [], "requests": [], "step_runs": [], "request_events": [], "prefix_lookups": [],
+                           "kv_residency": []}  # fmt: skip
         self.idle = True
 
     def run(self, until_ms: float) -> Rows:
@@ -138,6 +141,8 @@ class Core:
                 r.row.setdefault("scheduled_ns", _ns(start_ms))
                 r.row.setdefault("first_step", self.step)
                 self._event(r, "rescheduled" if r.preempted else "scheduled", 0, start_ms)
+                if not r.preempted:
+                    self._look_up(r, start_ms)
                 plan.append((r, n))
                 budget -= n
 
@@ -206,6 +211,21 @@ class Core:
             {"event": event, "request": r.number, "time_ns": _ns(now_ms), "step": self.step, "tokens": tokens}
         )
 
+    def _look_up(self, r: Live, now_ms: float) -> None:
+        whole = r.ask.prompt // BLOCK * BLOCK
+        none = dict.fromkeys(("cached", "evicted", "salt", "lora", "tokenisation", "skipped"), 0)
+        self.rows["prefix_lookups"].append({
+            "request": r.number, "time_ns": _ns(now_ms), "prompt_tokens": r.ask.prompt,
+            "family": f"f{r.number}" if whole else None, "miss_reason": "never_seen" if whole else None,
+            **{f"{kind}_tokens": count for kind, count in none.items()},
+            "never_seen_tokens": whole, "tail_tokens": r.ask.prompt - whole,
+        })  # fmt: skip
+        for n in range(whole // BLOCK):
+            self.rows["kv_residency"].append({
+                "block_hash": f"{r.number}.{n}", "tier": "device", "request": r.number, "cached_ns": _ns(now_ms),
+                "hits_count": 0, "tokens": BLOCK,
+            })  # fmt: skip
+
     def _finish(self, r: Live, reason: str | None) -> None:
         last_ns, first_ns = r.row.get("last_token_ns"), r.row.get("first_token_ns")
         self.rows["requests"].append({
@@ -225,7 +245,7 @@ def serve(shape: Shape, asks: list[Ask], until_ms: float = 1e9) -> Rows:
               "long_prefill_token_threshold": shape.threshold, **shape.config}  # fmt: skip
     rows["sources"] = [{
         "role": "engine_core", "engine_version": shape.version, "model": "made-up", "config_json": json.dumps(config),
-        "start_ns": BASE, "lost_count": 0, "torn_count": 0,
+        "start_ns": BASE, "lost_count": 0, "torn_count": 0, "kv_cache_bytes": shape.blocks * BLOCK_BYTES,
     }]  # fmt: skip
     return rows
 

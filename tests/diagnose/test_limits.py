@@ -37,6 +37,34 @@ FOUND: dict[str, dict[str, Any]] = {
         "steps_count": 10, "span_ns": 60e6, "steps_ns": 50e6, "schedule_ns": 15e6, "update_ns": 10e6,
         "host_gap_ns": 5e6, "handover_ns": 5e6, "worker_steps_count": 10, "worker_ns": 20e6,
     },
+    "prefix.evicted_before_reuse": {
+        "prompt_tokens": 1000, "cached_tokens": 200, "evicted_tokens": 400, "evicted_age_p50_ns": 2e9,
+        "evicted_by_count": 4, "evicted_by_others_count": 3, "extra_blocks_count": 30, "kv_total_blocks_count": 100,
+        "request_blocks_p95_count": 10, "running_max_count": 4, "request_prefill_ns": 50, "request_ttft_ns": 100,
+    },
+    "prefix.never_shareable": {
+        "prompt_tokens": 1000, "cached_tokens": 200, "salt_tokens": 400, "tokenisation_tokens": 0,
+        "shared_tail_tokens": 0, "block_tokens": 128, "request_prefill_ns": 50, "request_ttft_ns": 100,
+    },
+    "kv.too_small": {
+        "busy_ns": 1000, "held_back_ns": 500, "running_p95_count": 3, "demand_p95_count": 8,
+        "request_blocks_p95_count": 30, "kv_total_blocks_count": 100, "recomputed_tokens": 0, "scheduled_tokens": 1000,
+        "request_queue_ns": 50, "request_ttft_ns": 100,
+    },
+    "kv.idle": {
+        "busy_ns": 1000, "at_cap_ns": 600, "span_busy_ns": 5000, "kv_used_max_count": 10, "kv_total_blocks_count": 100,
+        "kv_cache_bytes": 10 * 2**30, "cached_tokens": 0, "prompt_tokens": 1000,
+    },
+    "spec.not_worth_it": {
+        "draft_tokens": 900, "tasks_count": 2, "task": "chat", "drafts_count": 300, "drafted_tokens": 900,
+        "accepted_tokens": 90, "token_ns": 13e6, "without_ns": 10e6, "without_low_ns": 9e6, "without_high_ns": 11e6,
+        "basis": "matched", "others_token_ns": None, "others_without_ns": None,
+    },
+    "spec.too_deep": {
+        "scheduled_tokens": 1000, "draft_tokens": 900, "drafts_count": 300, "useful_tokens": 2,
+        "useful_drafted_count": 300, "useful_accepted_count": 100, "beyond_drafted_tokens": 200,
+        "beyond_accepted_tokens": 3,
+    },
 }  # fmt: skip
 
 ON_THE_LIMIT: list[tuple[str, dict[str, Any], str]] = [
@@ -59,12 +87,53 @@ ON_THE_LIMIT: list[tuple[str, dict[str, Any], str]] = [
     ("batch.prefill_stalling_decode", {"decode_only_p50_ns": None}, "not_applicable"),
     ("kv.preemption_storm", {"recomputed_tokens": 50}, "found"),
     ("kv.preemption_storm", {"recomputed_tokens": 49}, "clear"),
+    ("prefix.evicted_before_reuse", {"evicted_tokens": 50, "cached_tokens": 900}, "found"),
+    ("prefix.evicted_before_reuse", {"evicted_tokens": 49, "cached_tokens": 900}, "clear"),
+    ("prefix.evicted_before_reuse", {"request_prefill_ns": 20}, "found"),
+    ("prefix.evicted_before_reuse", {"request_prefill_ns": 19}, "clear"),
+    ("prefix.evicted_before_reuse", {"extra_blocks_count": None}, "not_applicable"),
+    ("prefix.never_shareable", {"salt_tokens": 50, "cached_tokens": 900}, "found"),
+    ("prefix.never_shareable", {"salt_tokens": 49, "cached_tokens": 900}, "clear"),
+    ("prefix.never_shareable", {"request_prefill_ns": 20}, "found"),
+    ("prefix.never_shareable", {"request_prefill_ns": 19}, "clear"),
+    ("prefix.never_shareable", {"salt_tokens": 0, "shared_tail_tokens": 400, "block_tokens": 33}, "found"),
+    ("prefix.never_shareable", {"salt_tokens": 0, "shared_tail_tokens": 400, "block_tokens": 32}, "clear"),
+    ("prefix.never_shareable", {"salt_tokens": 0, "shared_tail_tokens": 400, "block_tokens": None}, "clear"),
+    ("kv.too_small", {"held_back_ns": 200}, "found"),
+    ("kv.too_small", {"held_back_ns": 199}, "clear"),
+    ("kv.too_small", {"recomputed_tokens": 49}, "found"),
+    ("kv.too_small", {"recomputed_tokens": 50}, "clear"),
+    ("kv.too_small", {"request_queue_ns": 10}, "found"),
+    ("kv.too_small", {"request_queue_ns": 9}, "clear"),
+    ("kv.idle", {"at_cap_ns": 500}, "found"),
+    ("kv.idle", {"at_cap_ns": 499}, "not_applicable"),
+    ("kv.idle", {"at_cap_ns": 0, "span_busy_ns": 3600e9}, "found"),
+    ("kv.idle", {"at_cap_ns": 0, "span_busy_ns": 3600e9 - 1}, "not_applicable"),
+    ("kv.idle", {"cached_tokens": 50}, "clear"),
+    ("kv.idle", {"cached_tokens": 49}, "found"),
+    ("kv.idle", {"cached_tokens": None, "prompt_tokens": None}, "found"),
+    ("kv.idle", {"kv_used_max_count": 50}, "clear"),
+    ("kv.idle", {"kv_used_max_count": 49, "kv_cache_bytes": 100 * 2**30}, "found"),
+    ("kv.idle", {"kv_cache_bytes": 2.5 * 2**30}, "found"),
+    ("kv.idle", {"kv_cache_bytes": 2.5 * 2**30 - 2}, "clear"),
     ("host.engine_core_busy", {"schedule_ns": 2e6, "steps_ns": 50e6}, "found"),
     ("host.engine_core_busy", {"schedule_ns": 1.9e6, "steps_ns": 50e6}, "clear"),
     ("host.engine_core_busy", {"steps_count": 35}, "found"),
     ("host.engine_core_busy", {"steps_count": 36}, "clear"),
     ("host.engine_core_busy", {"span_ns": 45.4e6}, "not_applicable"),
     ("host.engine_core_busy", {"span_ns": 50e6, "steps_ns": 50e6 * 1.1, "schedule_ns": 20e6}, "found"),
+    ("spec.not_worth_it", {"token_ns": 10.5e6, "without_high_ns": 10e6}, "found"),
+    ("spec.not_worth_it", {"token_ns": 10.49e6, "without_high_ns": 10e6}, "clear"),
+    ("spec.not_worth_it", {"draft_tokens": 0}, "not_applicable"),
+    ("spec.not_worth_it", {"tasks_count": 0}, "not_applicable"),
+    ("spec.not_worth_it", {"tasks_count": None}, "blind"),
+    ("spec.not_worth_it", {"without_high_ns": None}, "blind"),
+    ("spec.too_deep", {"beyond_drafted_tokens": 100}, "found"),
+    ("spec.too_deep", {"beyond_drafted_tokens": 99}, "clear"),
+    ("spec.too_deep", {"drafts_count": 200}, "found"),
+    ("spec.too_deep", {"drafts_count": 199}, "not_applicable"),
+    ("spec.too_deep", {"drafts_count": None}, "blind"),
+    ("spec.too_deep", {"useful_tokens": 0}, "clear"),
 ]
 
 
@@ -182,6 +251,26 @@ def test_the_hosts_largest_part_is_named() -> None:
     assert "most of it update()" in judged("host.engine_core_busy", update_ns=20e6).says
 
 
+def test_a_task_that_loses_is_sent_away_only_if_the_others_gain() -> None:
+    rule = "spec.not_worth_it"
+    assert "send this one" in judged(rule, others_token_ns=9e6, others_without_ns=9.1e6).says
+    assert "send this one" not in judged(rule, others_token_ns=9e6, others_without_ns=9e6).says
+    assert "send this one" not in judged(rule, others_token_ns=9e6).says
+
+
+def test_what_a_task_would_gain_is_what_the_estimate_leaves_open() -> None:
+    gain = judged("spec.not_worth_it", token_ns=20e6).gain
+    assert gain is not None
+    assert (gain.low_ratio, gain.high_ratio) == (1 - 11 / 20, 1 - 9 / 20)
+
+
+def test_a_shorter_draft_saves_at_most_what_lay_beyond() -> None:
+    verdict = judged("spec.too_deep")
+    assert verdict.gain is not None
+    assert (verdict.gain.low_ratio, verdict.gain.high_ratio) == (0.0, 0.25)
+    assert verdict.targets == {"speculative_tokens": 2}
+
+
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda r: r.id)
 def test_a_null_that_was_not_foreseen_is_never_clear(rule: Rule) -> None:
     """With every column null the judge refuses or abstains."""
@@ -197,3 +286,47 @@ def test_a_case_with_a_column_the_rule_does_not_need_is_refused() -> None:
     rule = RULES["kv.preemption_storm"]
     with pytest.raises(ValueError, match="does not need"):
         case_evidence(rule, Case("x", "clear", {"steps": "padded_tokens\n3"}))
+
+
+def test_a_larger_kv_cache_or_a_tier_holds_what_came_back() -> None:
+    """30 blocks more, or three of four requests fewer, at ten blocks each."""
+    assert judged("prefix.evicted_before_reuse").targets == {
+        "kv_cache_memory": 130, "kv_offload_memory": 30, "max_running_requests": 1}  # fmt: skip
+
+
+def test_no_cap_makes_room_for_more_than_the_running_hold() -> None:
+    assert "max_running_requests" not in judged("prefix.evicted_before_reuse", extra_blocks_count=31).targets
+
+
+def test_half_to_all_of_the_evicted_prefill_is_claimed() -> None:
+    gain = judged("prefix.evicted_before_reuse").gain
+    assert gain is not None
+    assert (gain.low_ratio, gain.high_ratio) == (0.125, 0.25)
+
+
+def test_the_largest_reason_decides_the_move_and_a_tail_promises_nothing() -> None:
+    rule = "prefix.never_shareable"
+    assert judged(rule).targets == {"cache_salt_per_tenant": 1}
+    assert judged(rule, tokenisation_tokens=401).targets == {"variable_part_last": 1}
+    tail = judged(rule, shared_tail_tokens=401)
+    assert tail.targets == {"kv_block_tokens": 32}
+    assert tail.gain is not None
+    assert tail.gain.low_ratio == 0
+    salt = judged(rule).gain
+    assert salt is not None
+    assert (salt.low_ratio, salt.high_ratio) == (0.125, 0.25)
+
+
+def test_the_new_cache_holds_all_who_are_there_with_a_twentieth_free() -> None:
+    """Eight requests of 30 blocks are 240: 253 at 95 %."""
+    verdict = judged("kv.too_small")
+    assert verdict.targets == {"kv_cache_memory": 253}
+    assert verdict.gain is not None
+    assert (verdict.gain.low_ratio, verdict.gain.high_ratio) == (0.25, 0.5)
+
+
+def test_the_idle_part_leaves_twice_what_was_used() -> None:
+    verdict = judged("kv.idle")
+    assert verdict.targets == {"kv_cache_limit": 20}
+    assert verdict.gain is not None
+    assert (verdict.gain.low_ratio, verdict.gain.high_ratio) == (0.8, 0.9)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 from pellucid.diagnose.rank import rank
 from pellucid.diagnose.registry import all_rules
@@ -10,8 +11,11 @@ from pellucid.diagnose.run import Result
 RULES = {r.id: r for r in all_rules()}
 
 
-def result(rule: str, low: float, high: float, explained_by: tuple[str, ...] = ()) -> Result:
-    verdict = found("x", Gain("itl_p99_ns", low, high, "local"), {})
+def result(
+    rule: str, low: float, high: float, explained_by: tuple[str, ...] = (),
+    scope: Literal["local", "end_to_end"] = "end_to_end",
+) -> Result:
+    verdict = found("x", Gain("itl_p99_ns", low, high, scope), {})
     return Result(replace(RULES[rule], explained_by=explained_by), verdict)
 
 
@@ -21,6 +25,15 @@ CAP, STALL, STORM = "queue.sequence_cap_binding", "batch.prefill_stalling_decode
 def test_findings_are_ordered_by_the_middle_of_their_gain() -> None:
     ranked = rank([result(CAP, 0.0, 0.5), result(STORM, 0.2, 0.4), result(STALL, 0.0, 0.1)])
     assert [r.result.rule.id for r in ranked] == [STORM, CAP, STALL]
+
+
+def test_what_no_request_feels_comes_last_however_much_it_is() -> None:
+    ranked = rank([result(CAP, 0.8, 0.9, scope="local"), result(STORM, 0.0, 0.1), result(STALL, 0.2, 0.3)])
+    assert [r.result.rule.id for r in ranked] == [STALL, STORM, CAP]
+
+
+def test_equal_gains_are_in_the_order_of_their_names() -> None:
+    assert [r.result.rule.id for r in rank([result(CAP, 0, 0.1), result(STALL, 0, 0.1)])] == [STALL, CAP]
 
 
 def test_a_symptom_is_folded_under_its_cause_even_when_its_gain_is_larger() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -93,3 +94,51 @@ def test_a_variable_that_is_not_set_is_told_from_one_nobody_looked_at(recorded: 
 
 def test_a_variable_that_has_the_target_already_is_no_move() -> None:
     assert spelled("reserved_cpu_cores", 2, engine(device="cpu", **{RESERVED: 2})) is None
+
+
+DRAFTS = {"speculative_method": "ngram", "speculative_model": "ngram", "num_speculative_tokens": 6,
+          "prompt_lookup_max": 3, "prompt_lookup_min": 3}  # fmt: skip
+
+
+def test_an_object_is_spelled_whole_with_what_stays() -> None:
+    said = setting("speculative_tokens", 2, engine(**DRAFTS | {"prompt_lookup_min": 1}))
+    wanted = {"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
+    assert said == f"--speculative-config '{json.dumps(wanted)}'"
+
+
+def test_numbers_that_are_the_same_stay_and_what_is_not_there_is_left_out() -> None:
+    config = engine(speculative_method="eagle3", speculative_model="head", num_speculative_tokens=4)
+    wanted = {"method": "eagle3", "model": "head", "num_speculative_tokens": 3}
+    assert setting("speculative_tokens", 3, config) == f"--speculative-config '{json.dumps(wanted)}'"
+    same = setting("speculative_tokens", 3, engine(**DRAFTS))
+    assert same is not None
+    assert same.count(": 3") == 3
+
+
+def test_a_depth_the_engine_has_already_and_one_without_speculation_are_no_move() -> None:
+    assert spelled("speculative_tokens", 6, engine(**DRAFTS)) is None
+    assert spelled("speculative_tokens", 6, engine()) is None
+
+
+def test_what_is_taken_away_is_a_flag_less() -> None:
+    assert setting("speculation", 0, engine(**DRAFTS)) == "without --speculative-config"
+    assert spelled("speculation", 0, engine(speculative_method=None)) is None
+
+
+def test_an_offload_tier_is_gib_of_the_kv_cache_that_it_helps() -> None:
+    """30 blocks more than 100 of 10 GiB."""
+    known = engine(device="cuda", kv_cache_bytes=10 * 2**30)
+    assert setting("kv_offload_memory", 30, known, 0.3) == "--kv-offloading-size 3"
+    said = setting("kv_offload_memory", 30, engine(device="cuda"), 0.3)
+    assert said == "--kv-offloading-size: 0.30 times the size of the KV cache"
+    assert spelled("kv_offload_memory", 30, engine(device="cpu"), 0.3) is None
+
+
+def test_a_smaller_kv_cache_on_a_gpu_is_exact_bytes_of_what_was_allocated() -> None:
+    config = engine(device="cuda", kv_cache_memory_bytes=None, kv_cache_bytes=1000)
+    assert setting("kv_cache_limit", 20, config, 0.2) == "--kv-cache-memory-bytes 200"
+
+
+def test_what_callers_change_is_said_in_words() -> None:
+    said = setting("cache_salt_per_tenant", 1, engine())
+    assert said == 'request body: the same "cache_salt" for all requests of a tenant'

@@ -28,12 +28,15 @@ class Spelling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     engine: str
     flag: str = ""
     env: str = ""
+    client: str = ""       # what callers change in their requests; nothing that the engine is started with
     config: str = ""       # key in sources.config_json with the present value
+    of: str = ""           # for form = "gib" and "bytes": key of what the target is a multiple of; "" is config's
     device: str = ""       # only on this device
     not_device: str = ""   # on every device but this
     needs_config: str = ""  # only where this key of config_json has a value
-    form: Literal["value", "switch", "gib", "bytes", "ceiling"] = "value"
+    form: Literal["value", "switch", "gib", "bytes", "ceiling", "json", "without"] = "value"
     ceiling: float = 0.0   # for form = "ceiling": the value to set
+    keys: dict[str, str] = {}   # for form = "json": key → config key of what stays; "" is the target's
     since: str = ""        # first engine version that has it
     until: str = ""        # first engine version that has it no more
 
@@ -62,9 +65,33 @@ class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     role: str              # the process that sees it; "every" engine process, or the recorder
     meaning: str
     seen: list[Seen]
+    only_with: str = ""    # what the engine must be doing, or nothing is said of the fact
 
 
-Entry = TypeVar("Entry", Metric, Knob, Fact)
+class Observation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of the observation matrix. The head of observations.toml says what each key means."""
+
+    area: Literal["prefill_decode", "kv_cache", "moe_speculation", "hardware"]
+    meaning: str
+    views: list[str]
+    needs: list[str]
+    facts: list[str]
+    over: str
+    at_least: int
+    absent: str
+    worse: Literal["higher", "lower", "neither"]
+    value: str = ""
+    numerator: str = ""
+    denominator: str = ""
+    least: float = 0.0
+    watch_ratio: float = 0.0
+    bad_ratio: float = 0.0
+    because: str = ""
+    baseline: float | None = None
+    baseline_source: str = "none"
+
+
+Entry = TypeVar("Entry", Metric, Knob, Fact, Observation)
 
 
 def read(text: str, kind: type[Entry], name: str) -> dict[str, Entry]:
@@ -83,6 +110,11 @@ def metrics() -> dict[str, Metric]:
 @cache
 def facts() -> dict[str, Fact]:
     return read((FOLDER / "facts.toml").read_text(), Fact, "facts.toml")
+
+
+@cache
+def observations() -> dict[str, Observation]:
+    return read((FOLDER / "observations.toml").read_text(), Observation, "observations.toml")
 
 
 @cache

@@ -15,11 +15,17 @@ import duckdb
 import pyarrow as pa
 
 from pellucid.diagnose.rule import Need, Row, Rule
-from pellucid.store.read import RunReader
+from pellucid.store.read import RunReader, view_sql
 from pellucid.store.schema import TABLES
 
 # When a row of a table happened: what places it in a window. A copy has it as the column `_moment_ns`.
-MOMENT = {"steps": "start_ns", "requests": "coalesce(queued_ns, arrival_ns, finish_ns)"}
+MOMENT = {
+    "steps": "start_ns", "requests": "coalesce(queued_ns, arrival_ns, finish_ns)", "prefix_lookups": "time_ns",
+    "kv_residency": "cached_ns", "experts": "start_ns", "sources": "start_ns", "metrics": "end_ns",
+    "speculation": "start_ns",
+}  # fmt: skip
+# The newest moment of a run: its last step, or its last metrics page where it has no step.
+LAST = "SELECT coalesce((SELECT max(end_ns) FROM steps), (SELECT max(end_ns) FROM metrics)) AS last_ns"
 _HOMES = count()       # a name for each database: one run may be judged more than once
 
 
@@ -53,8 +59,12 @@ class Evidence:
             self.db.execute(f"CREATE OR REPLACE VIEW span_{need.table} AS {source}")
             self.db.execute(f"CREATE OR REPLACE VIEW {need.table} AS {source} WHERE {window.where()}")
         try:
+            for view in rule.views:
+                self.db.execute(view_sql(view))
             found = self.rows(rule.evidence)
         finally:
+            for view in reversed(rule.views):
+                self.db.execute(f"DROP VIEW IF EXISTS {view}")
             for need in rule.needs:
                 self.db.execute(f"DROP VIEW IF EXISTS {need.table}; DROP VIEW IF EXISTS span_{need.table}")
         if len(found) != 1:
@@ -82,7 +92,7 @@ def gather(run: RunReader, needs: Iterable[Need], since_ns: int | None) -> Evide
     home = f"evidence_{next(_HOMES)}"
     run.db.execute(f"ATTACH ':memory:' AS {home}")
     wanted = needed(needs)
-    last_ns = None if since_ns is None else run.one("SELECT max(end_ns) AS last_ns FROM steps")["last_ns"]
+    last_ns = None if since_ns is None else run.one(LAST)["last_ns"]
     for table, columns in wanted.items():
         copied = ", ".join(f"{c}::INTEGER AS {c}" if c in _small(table) else c for c in columns)
         where = f" WHERE {MOMENT[table]} > {last_ns - since_ns}" if since_ns is not None and last_ns is not None else ""

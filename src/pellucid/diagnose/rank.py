@@ -1,4 +1,4 @@
-"""Findings in order: by gain, symptoms folded under their cause.
+"""Findings in order: by gain, symptoms folded under their cause. What users of the engine feel comes first.
 
     ranked = rank(report.results)
     ranked[0].result.rule.id, [s.rule.id for s in ranked[0].symptoms]
@@ -22,7 +22,7 @@ class Ranked:
 def rank(results: Iterable[Result]) -> list[Ranked]:
     found = {r.rule.id: r for r in results if r.verdict.kind == FOUND}
     roots = {name: _root(name, found) for name in found}
-    causes = sorted((n for n, root in roots.items() if n == root), key=lambda n: (-_size(found[n]), n))
+    causes = sorted(sorted(n for n, root in roots.items() if n == root), key=lambda n: _size(found[n]), reverse=True)
     return [
         Ranked(found[c], tuple(found[n] for n, root in sorted(roots.items()) if root == c and n != c)) for c in causes
     ]
@@ -34,7 +34,7 @@ def _root(name: str, found: dict[str, Result]) -> str:
     return name if cause is None else _root(cause, found)
 
 
-def _size(result: Result) -> float:
-    """The middle of the claimed range."""
+def _size(result: Result) -> tuple[bool, float]:
+    """End to end before local (memory set free makes no request faster), then the middle of the claimed range."""
     gain = result.verdict.gain
-    return (gain.low_ratio + gain.high_ratio) / 2 if gain else 0.0
+    return (gain.scope == "end_to_end", (gain.low_ratio + gain.high_ratio) / 2) if gain else (False, 0.0)

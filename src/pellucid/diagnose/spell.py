@@ -8,6 +8,7 @@ Facts come from `catalog/knobs.toml`; nothing here knows an engine.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,7 +51,12 @@ def spell(move: Move, target: float, scale: float | None, engine: Engine) -> Spe
     if fitting is None:
         return None if same_engine else _spelled(move, knob, target, "", "", None)
     current = engine.config.get(fitting.config) if fitting.config else None
-    setting = _setting(fitting, min(max(target, knob.low), knob.high), scale, current)
+    measure = engine.config.get(fitting.of) if fitting.of else current
+    within = min(max(target, knob.low), knob.high)
+    if fitting.form == "json":
+        setting = None if _number(current) == within else _object(fitting, within, engine)
+    else:
+        setting = _setting(fitting, within, scale, current, measure)
     return None if setting is None else _spelled(move, knob, target, setting, fitting.config, current)
 
 
@@ -71,9 +77,14 @@ def _fits(spelling: Spelling, engine: Engine) -> bool:
     )
 
 
-def _setting(spelling: Spelling, target: float, scale: float | None, current: Setting) -> str | None:
-    name = spelling.flag or spelling.env
+def _setting(
+    spelling: Spelling, target: float, scale: float | None, current: Setting, measure: Setting
+) -> str | None:
+    """`measure` is what bytes are computed from: the present value, or that of another key."""
+    name = spelling.flag or spelling.env or spelling.client
     join = "=" if spelling.env else " "
+    if spelling.form == "without":
+        return None if current is None else f"without {name}"
     if spelling.form == "switch":
         return None if current is True else name
     if spelling.form == "ceiling":
@@ -81,12 +92,23 @@ def _setting(spelling: Spelling, target: float, scale: float | None, current: Se
         return None if have is not None and have >= spelling.ceiling else f"{name}{join}{spelling.ceiling:g}"
     if spelling.form == "value":
         return None if _number(current) == target else f"{name}{join}{target:.0f}"
-    have = _number(current)
+    have = _number(measure)
     if have is None or scale is None:
-        return None if scale is None else f"{name}: {scale:.2f} times its present value"
+        whose = "the size of the KV cache" if spelling.of else "its present value"
+        return None if scale is None else f"{name}: {scale:.2f} times {whose}"
     wanted_bytes = have * scale
     wanted = wanted_bytes / GIB if spelling.form == "gib" else wanted_bytes
     return f"{name}{join}{math.ceil(wanted)}"
+
+
+def _object(spelling: Spelling, target: float, engine: Engine) -> str:
+    """The flag with the whole object: the target, and the present values beside it. A text is not said twice."""
+    parts: dict[str, Setting] = {}
+    for key, config in spelling.keys.items():
+        value = engine.config.get(config) if config else round(target)
+        if value is not None and not (isinstance(value, str) and value in parts.values()):
+            parts[key] = value
+    return f"{spelling.flag} '{json.dumps(parts)}'"
 
 
 def shown(move: SpelledMove, config: Mapping[str, Setting]) -> str:

@@ -7,7 +7,7 @@ from pellucid.store.column import PROVENANCE, STR, Table, columns
 SOURCES = Table("sources", "a process that writes rows", (
     *PROVENANCE,
     *columns("""
-        role: frontend, engine_core or worker (joined with + where one process has several)
+        role: frontend, engine_core, worker, or endpoint: a metrics page (joined with + where one process has several)
         engine_version: the engine's version
         python_version: of that process
         probe_version: the probe's
@@ -16,6 +16,7 @@ SOURCES = Table("sources", "a process that writes rows", (
         """, STR),
     *columns("""
         pid: process id
+        kv_cache_bytes: memory of the engine core's KV cache, on each device; null where the engine does not say
         start_ns: probe loaded
         anchor_mono_ns: CLOCK_MONOTONIC …
         anchor_wall_ns: … and UNIX time at one moment
