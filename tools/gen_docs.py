@@ -1,4 +1,4 @@
-"""docs/reference from the code: rules, metrics, knobs, schema, settings.
+"""docs/reference from the code: rules, metrics, observations, knobs, facts, schema, settings.
 
     .venv/bin/python tools/gen_docs.py           writes the pages
     .venv/bin/python tools/gen_docs.py --check   exit 1 and a list when a page differs from the code
@@ -12,9 +12,9 @@ from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
 
-from pellucid.catalog.load import Spelling, facts, knobs, metrics
+from pellucid.catalog.load import Observation, Spelling, facts, knobs, metrics, observations
 from pellucid.core.settings import SETTINGS
-from pellucid.core.units import unit_of
+from pellucid.core.units import duration, unit_of
 from pellucid.diagnose.registry import all_rules
 from pellucid.diagnose.rule import Case, Rule
 from pellucid.store.schema import TABLES
@@ -27,7 +27,8 @@ def pages() -> dict[str, str]:
     """Path under docs/reference → text."""
     found = {
         "metrics.md": metrics_page(), "knobs.md": knobs_page(), "schema.md": schema_page(),
-        "settings.md": settings_page(), "facts.md": facts_page(), "rules/README.md": rules_page(),
+        "settings.md": settings_page(), "facts.md": facts_page(),
+        "observations.md": observations_page(), "rules/README.md": rules_page(),
     }  # fmt: skip
     return found | {f"rules/{rule.id}.md": rule_page(rule) for rule in all_rules()}
 
@@ -130,6 +131,46 @@ def facts_page() -> str:
         rows.append((f"`{name}`", fact.role, fact.meaning, *(states.get(c, "not tried") for c in columns)))
     head = "# Facts\n\nWhat each process of an engine shows. A test on the real engine fails on any difference.\n\n"
     return GENERATED + head + table(("fact", "process", "meaning", *(" ".join(c) for c in columns)), rows)
+
+
+def observations_page() -> str:
+    """One table per area: what is watched, and when it is called worse."""
+    head = (
+        "# Observations",
+        "Rows of the observation matrix: `pellucid why --matrix`, and in short `pellucid top --matrix`. "
+        "How value, baseline and state are made is in [definitions](../definitions.md#the-observation-matrix).",
+    )
+    parts = list(head)
+    for area in dict.fromkeys(o.area for o in observations().values()):
+        rows = [
+            (f"`{n}`", o.meaning, _formula(n, o), ", ".join(f"`{x}`" for x in o.needs), *_limits(n, o))
+            for n, o in observations().items() if o.area == area
+        ]  # fmt: skip
+        columns = ("row", "meaning", "value", "needs", "state", "because", "catalogue baseline")
+        parts.append(f"## {area}\n\n{table(columns, rows).rstrip()}")
+    return GENERATED + "\n\n".join(parts) + "\n"
+
+
+def _formula(name: str, row: Observation) -> str:
+    folder = "../../src/pellucid/store/views/window"
+    views = ", ".join(f"[{v}]({folder}/{v}.sql)" for v in row.views)
+    scale = " × 10⁹" if name.endswith("_per_s") else ""
+    column = f"`{row.value}`" if row.value else f"`{row.numerator}` ÷ `{row.denominator}`{scale}"
+    return f"{column} of {views}; judged over at least {row.at_least} (`{row.over}`)"
+
+
+def _limits(name: str, row: Observation) -> tuple[str, str, str]:
+    if row.worse == "neither":
+        return "shown, not judged", "neither way is worse", "–"
+    side = "above" if row.worse == "higher" else "below"
+    least = f"what is below {_figure(name, row.least)} counts as {_figure(name, row.least)}"
+    states = f"{row.watch_ratio:g} times {side} the baseline: watch; {row.bad_ratio:g} times: bad; {least}"
+    baseline = "none" if row.baseline is None else f"{_figure(name, row.baseline)}: {row.baseline_source}"
+    return states, row.because, baseline
+
+
+def _figure(name: str, value: float) -> str:
+    return duration(value) if name.endswith("_ns") else f"{value:g}"
 
 
 def settings_page() -> str:

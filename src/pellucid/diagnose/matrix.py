@@ -92,7 +92,7 @@ def observe(
     return Matrix(frame, rows)
 
 
-def _columns(run: RunReader, frame: Frame) -> list[Columns]:
+def _columns(run: RunReader, frame: Frame) -> Sequence[Columns]:
     """What all views say of each window, by the number of the window."""
     found: list[dict[str, Value]] = [{} for _ in frame.edges]
     for view in dict.fromkeys(v for entry in observations().values() for v in entry.views):
@@ -102,8 +102,9 @@ def _columns(run: RunReader, frame: Frame) -> list[Columns]:
 
 
 def _row(
-    metric: str, entry: Observation, windows: list[Columns], frame: Frame, blind: Mapping[str, BlindFact], seen: Seen
-) -> Observed:
+    metric: str, entry: Observation, windows: Sequence[Columns], frame: Frame, blind: Mapping[str, BlindFact],
+    seen: Seen,
+) -> Observed:  # fmt: skip
     unseen = next((blind[f] for f in entry.facts if f in blind), None)
     if unseen is not None:
         return Observed(metric, "blind", unseen.reason, collect=unseen.collect)
@@ -150,9 +151,11 @@ def _judge(
     if entry.worse == "neither":
         return "unjudged", "neither way is worse", None
     if baseline is None:
-        return "unjudged", f"no baseline: {own_count} healthy windows with enough of it before, and it takes {MIN_PAST.value:.0f}", None  # noqa: E501
+        few = f"{own_count} healthy windows before had enough of it"
+        return "unjudged", f"no baseline: {few}, and it takes {MIN_PAST.value:.0f}", None
     if over_count < entry.at_least:
-        return "unjudged", f"taken over {over_count} {entry.over.removesuffix('_count')}, and it takes {entry.at_least}", None
+        over = entry.over.removesuffix("_count")
+        return "unjudged", f"taken over {over_count} {over}, and it takes {entry.at_least}", None
     worse = times_worse(entry, value, baseline)
     if worse >= entry.bad_ratio:
         return "bad", f"{worse:.1f} times worse", worse
@@ -162,6 +165,6 @@ def _judge(
 
 
 def times_worse(entry: Observation, value: float, baseline: float) -> float:
-    """1 is the baseline, 2 twice as bad. Whatever is on the good side of `least` counts as `least`."""
+    """1 is the baseline, 2 twice as bad. Whatever is below `least` counts as `least`: too small to matter."""
     now, then = max(value, entry.least), max(baseline, entry.least)
     return now / then if entry.worse == "higher" else then / now

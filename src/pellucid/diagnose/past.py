@@ -38,14 +38,14 @@ def look_back(
     span = span_of(evidence)
     if span is None:
         return Frame((0,), (), None)
-    edges = _edges(evidence, span, since_ns)
+    first_ns = 0 if horizon_ns is None else span.start_ns     # 0: with what came before the first step
+    edges = _edges(evidence, span, since_ns, first_ns)
     past = [Window(a, b) for a, b in pairwise(edges)]
     healthy = tuple(n for n, window in enumerate(past) if _healthy(rules, evidence, window))
     return Frame(edges, healthy, span.end_ns)
 
 
-def _edges(evidence: Evidence, span: Span, since_ns: int | None) -> tuple[int, ...]:
-    """What is before the first step, such as requests, belongs to the first window."""
+def _edges(evidence: Evidence, span: Span, since_ns: int | None, first_ns: int) -> tuple[int, ...]:
     whole_ns = span.end_ns + 1
     start_ns = whole_ns if since_ns is None else max(span.start_ns, span.end_ns - since_ns)
     (steps,) = evidence.rows(f"SELECT count(*) AS steps_count FROM _all_steps WHERE start_ns < {start_ns}")
@@ -53,8 +53,8 @@ def _edges(evidence: Evidence, span: Span, since_ns: int | None) -> tuple[int, .
     parts = min(fitting, int(PAST_WINDOWS.value) + (since_ns is None))
     inner = cuts(evidence, span.start_ns, start_ns, parts) if parts > 1 else []
     if since_ns is None:
-        return (0, *inner)
-    return (0, *inner, start_ns) if parts else (start_ns,)
+        return (first_ns, *inner)
+    return (first_ns, *inner, start_ns) if parts else (start_ns,)
 
 
 def _healthy(rules: Sequence[Rule], evidence: Evidence, window: Window) -> bool:

@@ -34,26 +34,36 @@ def span_of(evidence: Evidence) -> Span | None:
     if first_ns is None or last_ns is None:
         return None
     start_ns, end_ns = int(first_ns), int(last_ns)
-    width_ns = max(1, -(-(end_ns - start_ns) // BUCKETS))
-    busy = [
+    buckets = _busy(evidence, start_ns, end_ns + 1)
+    edges = [None, *_cuts(buckets, WINDOWS), None]
+    windows = tuple(Window(a, b) for a, b in pairwise(edges))
+    return Span(start_ns, end_ns, sum(ns for _, ns in buckets), windows)
+
+
+def cuts(evidence: Evidence, start_ns: int, end_ns: int, parts: int) -> list[int]:
+    """Where to cut [start, end) into parts with the same busy time: fewer cuts than `parts` - 1 in very few steps."""
+    return sorted(set(_cuts(_busy(evidence, start_ns, end_ns), parts)) - {start_ns})
+
+
+def _busy(evidence: Evidence, start_ns: int, end_ns: int) -> list[tuple[int, int]]:
+    """Start of a bucket and the time in the steps that began in it."""
+    width_ns = max(1, -(-(end_ns - 1 - start_ns) // BUCKETS))
+    return [
         (start_ns + int(r.number("bucket")) * width_ns, int(r["busy_ns"] or 0))
         for r in evidence.rows(
             f"SELECT (start_ns - {start_ns}) // {width_ns} AS bucket, sum(end_ns - start_ns)::BIGINT AS busy_ns "
-            "FROM _all_steps WHERE start_ns IS NOT NULL GROUP BY 1 ORDER BY 1"
+            f"FROM _all_steps WHERE start_ns >= {start_ns} AND start_ns < {end_ns} GROUP BY 1 ORDER BY 1"
         )
     ]
-    edges = [None, *_cuts(busy), None]
-    windows = tuple(Window(a, b) for a, b in pairwise(edges))
-    return Span(start_ns, end_ns, sum(ns for _, ns in busy), windows)
 
 
-def _cuts(busy: list[tuple[int, int]]) -> list[int]:
-    """Starts of the buckets at which another fifth of the busy time is reached."""
+def _cuts(busy: list[tuple[int, int]], parts: int) -> list[int]:
+    """Starts of the buckets at which another part of the busy time is reached."""
     total_ns = sum(ns for _, ns in busy)
     cuts: list[int] = []
     done_ns = 0
     for start_ns, busy_ns in busy:
-        while len(cuts) < WINDOWS - 1 and done_ns * WINDOWS >= total_ns * (len(cuts) + 1):
+        while len(cuts) < parts - 1 and done_ns * parts >= total_ns * (len(cuts) + 1):
             cuts.append(start_ns)
         done_ns += busy_ns
     return cuts

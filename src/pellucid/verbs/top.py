@@ -18,6 +18,7 @@ from pellucid.core.clock import Clock, monotonic_ns
 from pellucid.core.errors import CannotAnswer, PellucidError
 from pellucid.core.units import S_NS
 from pellucid.store.read import RunReader, open_run
+from pellucid.verbs.matrix import matrix
 from pellucid.verbs.rows import last_moment_ns
 from pellucid.verbs.runs import summary
 from pellucid.verbs.why import why
@@ -25,6 +26,8 @@ from pellucid.verbs.why import why
 LOAD_NS = 10 * S_NS
 WHY_SPAN_NS = 120 * S_NS     # long enough for a finding to persist over windows
 WHY_NS = 5 * S_NS
+MATRIX_NS = 30 * S_NS        # long enough for a tail, short enough to be now
+MATRIX_HORIZON_NS = 600 * S_NS
 LAST_REQUESTS = 8
 
 _RUN = ("run_id", "state", "engine", "engine_version", "model", "duration_ns", "requests_count", "steps_count")
@@ -59,7 +62,9 @@ _REQUESTS = f"""
 class Top:
     folder: Path
     clock: Clock = monotonic_ns
+    matrix: bool = False
     _why: dict[str, Any] | None = field(default=None)
+    _matrix: dict[str, Any] | None = field(default=None)
     _why_ns: int = 0
 
     def look(self) -> dict[str, Any]:
@@ -69,6 +74,7 @@ class Top:
             **{k: row[k] for k in _RUN},
             "age_ns": _age_ns(run),
             "why": self._diagnosis(),
+            "matrix": self._matrix,
             "load": _load(run),
             "requests": run.rows(_REQUESTS),
         }
@@ -79,6 +85,7 @@ class Top:
         if self._why is None or now - self._why_ns >= WHY_NS:
             try:
                 self._why = why(self.folder, WHY_SPAN_NS)
+                self._matrix = matrix(self.folder, MATRIX_NS, MATRIX_HORIZON_NS) if self.matrix else None
             except PellucidError as error:
                 self._why = {"verdict": str(error), "findings": [], "clear": [], "blind": []}
             self._why_ns = now

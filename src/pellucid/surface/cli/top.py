@@ -16,6 +16,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     run_option(parser)
     parser.add_argument("--interval", type=span_ns, default=S_NS, metavar="SPAN", help="between looks (default: 1s)")
     parser.add_argument("--once", action="store_true", help="one look, then end; always so where stdout is no terminal")
+    parser.add_argument("--matrix", action="store_true", help="the observation matrix instead of load and requests")
     json_option(parser)
 
 
@@ -26,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     from pellucid.verbs.runs import run_folder
     from pellucid.verbs.top import Top
 
-    source = Top(run_folder(home(), args.run))
+    source = Top(run_folder(home(), args.run), matrix=args.matrix)
     if args.json:
         print_json(source.look())
         return 0

@@ -11,11 +11,14 @@ NAME = "why"
 HELP = """Say what limits the engine, with the evidence, and what to change.
 
     pellucid why --run example
-    pellucid why --request cmpl-9f2c      one request's latency, span by span"""
+    pellucid why --request cmpl-9f2c      one request's latency, span by span
+    pellucid why --matrix                 what is watched, beside its baseline"""
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--request", metavar="ID", help="explain this request instead")
+    about = parser.add_mutually_exclusive_group()
+    about.add_argument("--request", metavar="ID", help="explain this request instead")
+    about.add_argument("--matrix", action="store_true", help="the observation matrix instead: value, baseline, state")
     since_option(parser)
     run_option(parser)
     json_option(parser)
@@ -33,6 +36,11 @@ def run(args: argparse.Namespace) -> int:
         from pellucid.verbs.explain import explain_request
 
         answer = explain_request(folder, args.request)
+    elif args.matrix:
+        from pellucid.surface.cli.render.matrix import matrix as render
+        from pellucid.verbs.matrix import matrix
+
+        answer = matrix(folder, args.since)
     else:
         from pellucid.surface.cli.render.why import why as render
         from pellucid.verbs.why import why

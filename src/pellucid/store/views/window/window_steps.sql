@@ -46,7 +46,7 @@ SELECT window_number,
        sum(step_ns) FILTER (preempted_count IS NOT NULL)                       AS preempted_seen_ns,
        sum(accepted_tokens)::DOUBLE                                            AS accepted_tokens,
        sum(draft_tokens) FILTER (accepted_tokens IS NOT NULL)::DOUBLE          AS draft_tokens,
-       sum(decode_requests_count) FILTER (draft_tokens > 0)::DOUBLE            AS draft_request_steps_count,
+       sum(decode_requests_count) FILTER (draft_tokens > 0 AND accepted_tokens IS NOT NULL)::DOUBLE AS draft_request_steps_count,
        sum(host_gap_ns)::DOUBLE                                                AS host_gap_ns,
        sum(step_ns + host_gap_ns)                                              AS host_gap_of_ns
 FROM window_bounds(edges) LEFT JOIN s ON start_ns >= from_ns AND start_ns < until_ns

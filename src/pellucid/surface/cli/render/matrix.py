@@ -25,7 +25,7 @@ AREAS = {
 }  # fmt: skip
 _FROM = {"own_past": "own past", "catalogue": "catalogue", None: ""}
 _STATES = {"ok": "green", "watch": "yellow", "bad": "bold red", "unjudged": "dim"}
-_GROUPED = {"unjudged": "not judged", "blind": "blind", "not_applicable": "none here"}   # with the reason below the rows
+_GROUPED = {"unjudged": "not judged", "blind": "blind", "not_applicable": "none here"}   # below, with the reason
 Rows = list[Mapping[str, Any]]
 
 
@@ -42,7 +42,7 @@ def _parts(answer: Mapping[str, Any]) -> Iterator[RenderableType]:
         yield _table(title, [row for row in rows if row["value"] is not None], width)
         yield _reasons(rows)
     yield Text("")
-    yield Text("now: this window. – neither way is worse: it follows the load, so it is shown and not judged", style="dim")
+    yield Text("–  not judged: neither way is worse, or the reason is below the rows", style="dim")
     for note in answer["notes"]:
         yield Text(note, style="yellow")
 

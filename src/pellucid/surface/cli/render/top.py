@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pellucid.core.units import counted, duration, percent
+from pellucid.surface.cli.render.matrix import compact
 from pellucid.surface.cli.render.page import MISSING, grid, number
 from pellucid.surface.cli.render.rows import table
 from pellucid.surface.cli.render.why import headline, setting, verdict
@@ -36,6 +37,9 @@ def _parts(look: Mapping[str, Any]) -> Iterator[RenderableType]:
         for move in finding["moves"][:1]:
             yield Text(f"   try {setting(move)}", style="cyan")
     yield Text("")
+    if look["matrix"]:
+        yield compact(look["matrix"])
+        return
     yield _load(look["load"]) if look["load"] else Text("no step yet: the engine has computed nothing")
     yield Text("")
     if look["requests"]:
