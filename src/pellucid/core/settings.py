@@ -29,6 +29,7 @@ SETTINGS = (
     Setting("poll_s", "PELLUCID_POLL_S", "0.05", "s", "how often the recorder reads the rings"),
     Setting("retain_bytes", "PELLUCID_RETAIN_BYTES", "21474836480", "bytes", "size of one run above which its oldest raw segments go"),  # noqa: E501
     Setting("retain_s", "PELLUCID_RETAIN_S", "604800", "s", "age above which raw segments of steps go"),
+    Setting("authorization", "PELLUCID_AUTHORIZATION", "", "text", "Authorization header for metrics pages and Prometheus: `Bearer …` or `Basic …`"),  # noqa: E501
 )  # fmt: skip
 
 _BY_NAME = {s.name: s for s in SETTINGS}

@@ -99,6 +99,7 @@ class Rule:
     falsified_by: str
     explained_by: tuple[str, ...]
     cases: tuple[Case, ...]
+    instead_of: str = ""   # table whose rows tell the same more finely: the rule is not applicable where they are
 
 
 def found(says: str, gain: Gain, targets: Mapping[str, float]) -> Verdict:

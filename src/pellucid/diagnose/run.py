@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from pellucid.diagnose import scraped
 from pellucid.diagnose.evidence import WHOLE, Evidence, Window, gather
 from pellucid.diagnose.load import NEEDS as LOAD_NEEDS
 from pellucid.diagnose.load import load_of
@@ -75,11 +76,14 @@ class BlindFact:
 def diagnose(run: RunReader, since_ns: int | None = None, rules: Iterable[Rule] | None = None) -> Report:
     asked = tuple(all_rules() if rules is None else rules)
     facts = _blind_facts(run)
-    evidence = gather(run, (*SPAN_NEEDS, *LOAD_NEEDS, *(n for r in asked for n in r.needs)), since_ns)
-    span = span_of(evidence)
+    evidence = gather(run, (*SPAN_NEEDS, *LOAD_NEEDS, *scraped.NEEDS, *(n for r in asked for n in r.needs)), since_ns)
+    stepped = span_of(evidence)
+    span = stepped or scraped.span_of(evidence)
     if span is None:
         return Report(None, tuple(Result(r, _nothing_recorded(r, facts, since_ns)) for r in asked))
     results = tuple(judge_rule(r, evidence, span, facts) for r in asked)
+    if stepped is None:
+        return Report(span, results, scraped.load_of(evidence, span))
     requests_seen = bool(run.one("SELECT count(*) AS n FROM requests")["n"])
     return Report(span, results, load_of(evidence, span, requests_seen))
 
@@ -105,6 +109,8 @@ def judge_once(
     rule: Rule, evidence: Evidence, window: Window, facts: dict[str, BlindFact], min_rows: float = MIN_STEPS.value
 ) -> tuple[Row, Verdict]:
     """One rule over the span or one window of it."""
+    if rule.instead_of in evidence.columns and evidence.seen(rule.instead_of, WHOLE)["*"]:
+        return Row(), not_applicable(f"{rule.instead_of} were recorded: finer rules judge")
     for need in rule.needs:
         if not need.columns:
             continue

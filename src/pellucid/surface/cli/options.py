@@ -65,3 +65,21 @@ def say(text: str) -> None:
     """Talk goes to stderr; one that nobody reads any more is no reason to stop."""
     with contextlib.suppress(OSError):
         print(f"pellucid: {text}", file=sys.stderr, flush=True)
+
+
+def header_option(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    parser.add_argument("--header", action="append", default=[], metavar="H", help="HTTP header, 'Authorization: Bearer …'; better in the environment as PELLUCID_AUTHORIZATION")  # noqa: E501
+
+
+def headers(args: argparse.Namespace) -> dict[str, str]:
+    """`Name: value` lines → headers, and PELLUCID_AUTHORIZATION where no line has one."""
+    from pellucid.core.settings import setting
+
+    pairs = [line.split(":", 1) for line in args.header]
+    if wrong := [line for line, pair in zip(args.header, pairs, strict=True) if len(pair) != 2 or not pair[0].strip()]:
+        raise AskedWrongly(f"--header takes 'Name: value', and one of {len(wrong)} has no colon")
+    given = {name.strip(): value.strip() for name, value in pairs}
+    authorization = setting("authorization")
+    if authorization and "authorization" not in {name.lower() for name in given}:
+        given["Authorization"] = authorization
+    return given

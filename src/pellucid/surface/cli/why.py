@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from pellucid.core.errors import AskedWrongly
+from pellucid.surface.cli.attach import first_record, options_of_why
 from pellucid.surface.cli.options import json_option, print_json, run_option, since_option
 
 NAME = "why"
@@ -12,13 +13,19 @@ HELP = """Say what limits the engine, with the evidence, and what to change.
 
     pellucid why --run example
     pellucid why --request cmpl-9f2c      one request's latency, span by span
-    pellucid why --matrix                 what is watched, beside its baseline"""
+    pellucid why --matrix                 what is watched, beside its baseline
+
+Without the probe, from an engine's metrics page or from a Prometheus server that scrapes engines:
+
+    pellucid why localhost:8000 --for 60s
+    pellucid why --prometheus http://prometheus:9090 --since 24h"""
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     about = parser.add_mutually_exclusive_group()
     about.add_argument("--request", metavar="ID", help="explain this request instead")
     about.add_argument("--matrix", action="store_true", help="the observation matrix instead: value, baseline, state")
+    options_of_why(parser)
     since_option(parser)
     run_option(parser)
     json_option(parser)
@@ -30,7 +37,10 @@ def run(args: argparse.Namespace) -> int:
 
     if args.request is not None and args.since:
         raise AskedWrongly("--since chooses a span of the run, --request one request: give one of them")
-    folder = run_folder(home(), args.run)
+    if args.url or args.prometheus:
+        folder, args.since = first_record(args), None
+    else:
+        folder = run_folder(home(), args.run)
     if args.request is not None:
         from pellucid.surface.cli.render.request import request as render
         from pellucid.verbs.explain import explain_request
