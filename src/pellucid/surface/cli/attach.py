@@ -55,7 +55,6 @@ def options_of_why(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prometheus", metavar="URL", help="a Prometheus server: answer for all its replicas, over --since (default: 1h)")  # noqa: E501
     parser.add_argument("--match", default="", metavar="M", help="label matchers for --prometheus: 'namespace=\"llm\"'")
     header_option(parser)
-    header_option(parser)
 
 
 def first_record(args: argparse.Namespace) -> Path:
