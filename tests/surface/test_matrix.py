@@ -75,7 +75,7 @@ def test_top_has_a_short_form_that_fits_a_small_terminal(home: Path, monkeypatch
     done = pellucid(home, "top", "--once", "--matrix")
     text = done.stdout.splitlines()
     assert len(text) <= 24 and max(map(len, text)) <= 80
-    assert "ttft_p95" in done.stdout and " bad " in done.stdout and "7 blind" in done.stdout
+    assert "ttft_p95" in done.stdout and " bad " in done.stdout and "9 blind" in done.stdout
     assert "r1-" not in done.stdout, "the last requests make room"
 
 
