@@ -128,7 +128,8 @@ def facts_page() -> str:
     rows = []
     for name, fact in facts().items():
         states = {(s.engine, s.version, s.device): s.state for s in fact.seen}
-        rows.append((f"`{name}`", fact.role, fact.meaning, *(states.get(c, "not tried") for c in columns)))
+        meaning = fact.meaning + (f" (only with {fact.only_with})" if fact.only_with else "")
+        rows.append((f"`{name}`", fact.role, meaning, *(states.get(c, "not tried") for c in columns)))
     head = "# Facts\n\nWhat each process of an engine shows. A test on the real engine fails on any difference.\n\n"
     return GENERATED + head + table(("fact", "process", "meaning", *(" ".join(c) for c in columns)), rows)
 

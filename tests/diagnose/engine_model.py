@@ -177,7 +177,7 @@ class Core:
             "running_count": len(self.running), "waiting_count": len(self.waiting), **waiting,
             "sequence_cap_count": s.cap, "token_budget_tokens": s.budget, "scheduled_tokens": tokens,
             "prefill_tokens": tokens - again - len(decodes), "decode_tokens": len(decodes),
-            "recomputed_tokens": again, "output_tokens": sampled, "discarded_tokens": 0,
+            "recomputed_tokens": again, "output_tokens": sampled, "discarded_tokens": 0, "draft_tokens": 0,
             "prefill_requests_count": len(plan) - len(decodes), "decode_requests_count": len(decodes),
             "kv_total_blocks_count": s.blocks, "kv_used_blocks_count": used, "kv_free_blocks_count": s.blocks - used,
             "preempted_count": len(victims), "preempted_tokens": lost,

@@ -9,18 +9,16 @@ import random
 import socket
 import statistics
 import struct
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import pellucid.catalog
 from pellucid.store.read import RunReader, open_run
 from pellucid.testing.accounting import LAWS, broken
 from pellucid.testing.traffic import Ask, Reply, send
+from tests.engine.fact_table import committed_facts
 from tools.prompts import tokens
 from tools.recording import Served, serve
 
@@ -139,20 +137,6 @@ def test_nothing_was_lost_or_wrong_in_the_probe(mixed: Mixed) -> None:
 
 def test_no_process_stays_behind(mixed: Mixed) -> None:
     assert mixed.served.stubborn == []
-
-
-def committed_facts(version: str, device: str) -> set[tuple[str, str, str]]:
-    """Fact, role and state as the table in the catalog has them for an engine version (its minor)."""
-    table = tomllib.loads((Path(pellucid.catalog.__file__).parent / "facts.toml").read_text())
-    minor = ".".join(version.split(".")[:2])
-    every = ("frontend", "engine_core", "worker")
-    return {
-        (name, role, seen["state"])
-        for name, fact in table.items()
-        for role in (every if fact["role"] == "every" else (fact["role"],))
-        for seen in fact["seen"]
-        if (seen["engine"], seen["version"], seen["device"]) == ("vllm", minor, device)
-    }
 
 
 def test_the_facts_are_those_of_the_committed_table(mixed: Mixed) -> None:

@@ -47,7 +47,7 @@ _STEP = struct.Struct("<10Q18IB")
 _MOVED = struct.Struct("<II")
 _ADMIT = struct.Struct("<IIQQ")
 _DELIVER = struct.Struct("<QQdI")
-_WORK = struct.Struct("<Q4QiII")
+_WORK = struct.Struct("<Q5QiII")
 _HOST = struct.Struct("<15Q")
 
 
@@ -218,12 +218,14 @@ class Work(NamedTuple):
     execute_end_ns: int
     sample_start_ns: int   # 0: sampling was not a call of its own
     sample_end_ns: int
+    draft_ns: int          # proposing drafts for the next step; UNSEEN_NS when it could not be read
     rank: int
     graph_mode: int        # GRAPH_MODES index; UNSEEN when it could not be read
     padded_tokens: int     # UNSEEN when it could not be read
 
 
 UNSEEN = 0xFFFFFFFF
+UNSEEN_NS = 0xFFFFFFFFFFFFFFFF
 GRAPH_MODES = ("none", "piecewise", "full")
 
 

@@ -68,17 +68,18 @@ class Request:
             for column in ("scheduled_tokens", "recomputed_tokens", "discarded_tokens", "drafted_tokens",
                            "accepted_tokens", "preemptions_count", "scheduled_count"):  # fmt: skip
                 known.setdefault(column, 0)
-        known["task"], known["task_source"] = self._task(known)
+        known["task"], known["task_source"] = self.task()
         if known.get("finish_reason") == "abort":
             known["aborted_by"] = "client" if self.aborted_ns is not None else "engine"
         return tuple(known.get(name) for name in REQUESTS.names())
 
-    def _task(self, known: dict[str, Any]) -> tuple[str | None, str | None]:
+    def task(self) -> tuple[str, str]:
+        """The traffic class, and where its name is from. Whole once the frontend has said what was asked for."""
         if self.label:
             return self.label, self.label_source
-        endpoint = str(known.get("endpoint") or "?").rsplit("/", 1)[-1]
+        endpoint = str(self.fields.get("endpoint") or "?").rsplit("/", 1)[-1]
         prefix = self.block_hash[:8] if self.block_hash else "short"
-        return f"{prefix}:{endpoint}:{known.get('response_format') or '?'}", "automatic"
+        return f"{prefix}:{endpoint}:{self.fields.get('response_format') or '?'}", "automatic"
 
 
 def note_arrival(request: Request, process: str, anchor: Anchor, seen: dict[str, Any]) -> None:

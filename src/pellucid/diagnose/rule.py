@@ -32,6 +32,13 @@ class Row(dict[str, Value]):
             raise ValueError(f"evidence column {column} is null")
         return value
 
+    def text(self, column: str) -> str:
+        """The name of a thing, such as a task: the only text in evidence. ValueError when it is null."""
+        name: object = self[column]
+        if not isinstance(name, str):
+            raise ValueError(f"evidence column {column} is not a name: {name!r}")
+        return name
+
 
 @dataclass(frozen=True, slots=True)
 class Need:
@@ -100,6 +107,7 @@ class Rule:
     explained_by: tuple[str, ...]
     cases: tuple[Case, ...]
     instead_of: str = ""   # table whose rows tell the same more finely: the rule is not applicable where they are
+    views: tuple[str, ...] = ()         # of the store, that the evidence reads; they see the needed columns only
 
 
 def found(says: str, gain: Gain, targets: Mapping[str, float]) -> Verdict:

@@ -76,6 +76,12 @@ class RunReader:
         return bool(fresh)
 
 
+def view_sql(name: str) -> str:
+    """The statement that makes a view of `store/views`."""
+    (path,) = VIEWS.glob(f"*/{name}.sql")
+    return path.read_text()
+
+
 def open_run(folder: Path) -> RunReader:
     reader = RunReader(folder, duckdb.connect(":memory:", config={"threads": 2}))
     _attach(reader)

@@ -30,6 +30,9 @@ PATHS = {
     "enable_expert_parallel": "parallel_config.enable_expert_parallel",
     "speculative_method": "speculative_config.method",
     "num_speculative_tokens": "speculative_config.num_speculative_tokens",
+    "speculative_model": "speculative_config.model",
+    "prompt_lookup_max": "speculative_config.prompt_lookup_max",
+    "prompt_lookup_min": "speculative_config.prompt_lookup_min",
     "cudagraph_mode": "compilation_config.cudagraph_mode", "device": "device_config.device_type",
 }  # fmt: skip
 
