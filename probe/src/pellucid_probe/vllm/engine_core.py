@@ -58,8 +58,8 @@ class EngineCore:
         }
         for fact, targets in TARGETS.items():
             process.see(fact, self.kv.hooks if fact == "kv.flow" else [hooks[t] for t in targets])
-        self._probe_steps()
         process.see("kv.lives", [self.kv.clear])
+        self._probe_steps()
         for hook in (*self.kv.hooks, self.grammar):
             hook.on_silence = self._look
 
@@ -79,6 +79,10 @@ class EngineCore:
                 self.process.facts[fact] = type(steps)("visible")
             else:
                 self.process.blind(fact, steps.reason, steps.collect)
+        config = self.process.facts["core.config"]
+        if config.state == "blind":     # nobody shows us the scheduler, and with it the pool
+            for fact in ("kv.blocks", "kv.lives"):
+                self.process.blind(fact, config.reason, config.collect)
 
     def _made(self, _state: State, _result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         scheduler, config = args[0], argument(args, kwargs, 1, "vllm_config")

@@ -26,7 +26,7 @@ class Packer:
         self._numbers: Dict[str, int] = {}        # internal id → short number
         self._next_number = 1
         self._freed: List[Tuple[str, int]] = []                # id, number; since the last step that came here
-        self._leaving: Deque[Tuple[int, str, int]] = deque()   # first step that came here after it was freed, id, number
+        self._leaving: Deque[Tuple[int, str, int]] = deque()   # first step packed after it was freed, id, number
         self._members: List[str] = []
         self.lives: Optional[Lives] = None        # set where KV block lives are recorded
 

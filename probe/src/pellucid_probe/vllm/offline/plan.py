@@ -11,31 +11,58 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from typing import Any, Dict
+from typing import Any, Callable, Dict, Tuple
 
-from pellucid_probe.vllm import engine_core, frontend, worker
+from pellucid_probe.guard import Target
+from pellucid_probe.vllm import engine_core, frontend, kv, worker
 from pellucid_probe.vllm.versions import engine_version
 
-ROLES = {"frontend": frontend.TARGETS, "engine_core": engine_core.TARGETS, "worker": worker.TARGETS}
+ROLES: Dict[str, Dict[str, Tuple[Target, ...]]] = {
+    "frontend": frontend.TARGETS,
+    "engine_core": {**engine_core.TARGETS, "kv.lives": (kv.CLEAR,)},
+    "worker": worker.TARGETS,
+}
+# Seen with others, and blind when one of them is.
+WITH: Dict[str, Tuple[str, ...]] = {
+    **dict.fromkeys(engine_core.WITH_STEPS, ("step.times",)),
+    "kv.blocks": ("step.times", "core.config"),
+    "worker.padded_tokens": ("worker.graph_mode",),
+    "kv.lives": ("kv.flow", "kv.blocks", "request.freed", "request.queued"),
+}
+COLLECT = "use an engine version of the tested table, or report this one"
+
+Fault = Callable[[str, Tuple[Target, ...]], str]
 
 
 def plan() -> Dict[str, Any]:
-    facts: Dict[str, Any] = {}
-    for role, targets in ROLES.items():
-        for fact, wanted in targets.items():
-            faults = [fault for fault in (target.fault() for target in wanted) if fault]
-            facts[fact] = {
-                "role": role, "state": "blind" if faults else "visible", "reason": faults[0] if faults else "",
-                "collect": "use an engine version of the tested table, or report this one" if faults else "",
-                "hooks": [f"{t.module}.{t.name}" for t in wanted],
-            }  # fmt: skip
-    for fact in engine_core.WITH_STEPS:
-        facts[fact] = {**facts["step.times"], "hooks": []}
-    facts["worker.device_time"] = {
+    return {"engine": "vllm", "engine_version": engine_version(), "facts": facts(imported)}
+
+
+def imported(_fact: str, targets: Tuple[Target, ...]) -> str:
+    """Why a fact cannot be seen as far as its targets tell, or ""."""
+    return next((fault for fault in (target.fault() for target in targets) if fault), "")
+
+
+def facts(fault: Fault) -> Dict[str, Any]:
+    """Every fact the probe has hooks for; `fault` says of one and its own targets why it cannot be seen, or ""."""
+    found: Dict[str, Any] = {}
+    for role, wanted in ROLES.items():
+        for fact, targets in wanted.items():
+            found[fact] = _fact(role, fault(fact, targets), [f"{t.module}.{t.name}" for t in targets])
+    for fact, others in WITH.items():
+        own = found.get(fact) or _fact(found[others[0]]["role"], fault(fact, ()), [])
+        reasons = [own["reason"], *(found[other]["reason"] for other in others)]
+        found[fact] = _fact(own["role"], next(filter(None, reasons), ""), own["hooks"])
+    found["worker.device_time"] = {
         "role": "worker", "state": "blind", "reason": worker.NO_DEVICE_CLOCK,
         "collect": "on a CPU there is none; on a GPU capture a profile", "hooks": [],
     }  # fmt: skip
-    return {"engine": "vllm", "engine_version": engine_version(), "facts": facts}
+    return found
+
+
+def _fact(role: str, reason: str, hooks: "list[str]") -> Dict[str, Any]:
+    return {"role": role, "state": "blind" if reason else "visible", "reason": reason,
+            "collect": COLLECT if reason else "", "hooks": hooks}  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,0 +1,104 @@
+"""A differing engine degrades fact by fact: each name the probe relies on is taken away or changed, one at a time."""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from pellucid_probe.guard import Target
+from pellucid_probe.process import Process
+from pellucid_probe.ring import SEGMENT_BYTES
+from pellucid_probe.vllm import engine_core, frontend, worker
+from pellucid_probe.vllm.offline import plan
+
+from tests.probe import stub_engine
+from tests.probe.stub_engine import TARGETS, source, write
+from tools.check_wheel import check
+from tools.wheel.reads import READS, SCHEDULER, Read
+from tools.wheel.source import open_source
+
+ROLES = {"frontend": frontend.Frontend, "engine_core": engine_core.EngineCore, "worker": worker.Worker}
+NEVER = {"worker.device_time"}      # blind in every version
+CONFIG = SimpleNamespace(
+    parallel_config=SimpleNamespace(data_parallel_rank=0),
+    cache_config=SimpleNamespace(enable_prefix_caching=True, block_size=16),
+)
+CHANGES = [({change: target}, target) for target in TARGETS for change in ("gone", "renamed")]
+
+
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[Process]:
+    monkeypatch.setenv("PELLUCID_RING_BYTES", str(4 * SEGMENT_BYTES))
+    monkeypatch.delenv("PELLUCID_EXPERTS_EVERY", raising=False)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Process(folder, "worker", "vllm", "9.9.0")
+
+
+def hooked(process: Process) -> dict[str, str]:
+    """All three roles in one process, and a scheduler made: fact → why it is blind, "" if it is visible."""
+    for make in ROLES.values():
+        make(process)
+    scheduler = importlib.import_module(engine_core.INIT.module).Scheduler
+    if scheduler.__init__ is not object.__init__:
+        scheduler(CONFIG)
+    return {fact: seen.reason for fact, seen in process.facts.items() if fact not in NEVER}
+
+
+def relying_on(target: Target) -> set[str]:
+    """Facts whose hooks go there, and those that are seen with them."""
+    named = {fact for role in plan.ROLES.values() for fact, targets in role.items() if target in targets}
+    return named | following(named)
+
+
+def following(blind: set[str]) -> set[str]:
+    """What is seen only with these, directly or in turn."""
+    more = {fact for fact, others in plan.WITH.items() if blind & set(others)} - blind
+    return more | following(blind | more) if more else set()
+
+
+def test_an_engine_with_every_name_shows_every_fact(process: Process) -> None:
+    with stub_engine.imported(source()):
+        seen = hooked(process)
+    assert {fact: reason for fact, reason in seen.items() if reason} == {}
+    assert {fact for role in plan.ROLES.values() for fact in role} <= seen.keys()
+
+
+@pytest.mark.parametrize(("change", "target"), CHANGES, ids=[f"{t.name} {next(iter(c))}" for c, t in CHANGES])
+def test_a_name_that_changed_blinds_its_own_facts_and_no_other(
+    process: Process, change: dict[str, Target], target: Target
+) -> None:
+    with stub_engine.imported(source(**change)):  # type: ignore[arg-type]
+        seen = hooked(process)
+    blind = {fact: reason for fact, reason in seen.items() if reason}
+    assert blind.keys() == relying_on(target)
+    assert {reason for reason in blind.values() if target.name not in reason} == set()
+
+
+LATER = {"requests"}     # read in each step; the hook falls silent there and says so
+LOOKED_AT = [(fact, read, wanted) for fact, reads in READS.items() for read in reads
+             if read[:2] == SCHEDULER for wanted in read.attributes if wanted not in LATER]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fact", "read", "wanted"), LOOKED_AT, ids=[wanted for _, _, wanted in LOOKED_AT])
+def test_what_a_scheduler_does_not_have_blinds_what_is_read_from_it(
+    process: Process, fact: str, read: Read, wanted: str
+) -> None:
+    with stub_engine.imported(source(unread=(read, wanted))):
+        seen = hooked(process)
+    assert {name for name, reason in seen.items() if reason} == {fact} | following({fact})
+
+
+@pytest.mark.parametrize(("change", "target"), CHANGES, ids=[f"{t.name} {next(iter(c))}" for c, t in CHANGES])
+def test_what_is_read_from_source_agrees_with_what_is_imported(
+    tmp_path: Path, change: dict[str, Target], target: Target
+) -> None:
+    texts = source(**change)  # type: ignore[arg-type]
+    with stub_engine.imported(texts):
+        found = plan.plan()["facts"]
+    read = check(open_source(write(texts, tmp_path)))["facts"]
+    assert {fact: seen["state"] for fact, seen in read.items()} == {fact: s["state"] for fact, s in found.items()}
+    assert {fact for fact, seen in read.items() if seen["state"] == "blind"} - NEVER == relying_on(target)

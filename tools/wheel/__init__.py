@@ -1,0 +1,1 @@
+"""An engine's Python source looked at without importing it: in a wheel, or where it is installed."""
