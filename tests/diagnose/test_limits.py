@@ -10,6 +10,17 @@ from pellucid.diagnose.cases import case_evidence
 from pellucid.diagnose.evidence import WHOLE
 from pellucid.diagnose.registry import all_rules
 from pellucid.diagnose.rule import Case, Row, Rule, Verdict
+from tests.diagnose import limits_scraped
+from tests.diagnose.limits_scraped import (  # noqa: F401 (so that pytest and the mutations find them here)
+    test_a_draft_is_as_long_as_what_is_kept,
+    test_a_full_cache_claims_the_queue_at_most,
+    test_a_full_cache_grows_to_hold_those_who_wait,
+    test_a_page_claims_half_to_all_of_the_queue_that_goes,
+    test_a_page_raises_the_cap_to_those_who_wait_and_to_what_fits,
+    test_an_odd_replica_claims_what_the_fleet_loses_by_it,
+    test_failures_claim_the_tokens_they_did_not_give,
+    test_only_refusals_ask_for_more_engines,
+)
 
 RULES = {r.id: r for r in all_rules()}
 
@@ -36,6 +47,14 @@ FOUND: dict[str, dict[str, Any]] = {
     "host.engine_core_busy": {
         "steps_count": 10, "span_ns": 60e6, "steps_ns": 50e6, "schedule_ns": 15e6, "update_ns": 10e6,
         "host_gap_ns": 5e6, "handover_ns": 5e6, "worker_steps_count": 10, "worker_ns": 20e6,
+    },
+    "moe.rank_imbalance": {
+        "layers_count": 4, "ranks_count": 2, "placed_count": 8, "busiest_tokens": 1700, "mean_tokens": 1000,
+        "fair_busiest_tokens": 1040,
+    },
+    "moe.expert_skew": {
+        "experts_count": 64, "ranks_count": 8, "placed_count": 64, "hottest_tokens": 400, "mean_tokens": 100,
+        "fair_hottest_tokens": 130, "rank_mean_tokens": 800, "busiest_tokens": 1600,
     },
     "prefix.evicted_before_reuse": {
         "prompt_tokens": 1000, "cached_tokens": 200, "evicted_tokens": 400, "evicted_age_p50_ns": 2e9,
@@ -91,7 +110,6 @@ ON_THE_LIMIT: list[tuple[str, dict[str, Any], str]] = [
     ("prefix.evicted_before_reuse", {"evicted_tokens": 49, "cached_tokens": 900}, "clear"),
     ("prefix.evicted_before_reuse", {"request_prefill_ns": 20}, "found"),
     ("prefix.evicted_before_reuse", {"request_prefill_ns": 19}, "clear"),
-    ("prefix.evicted_before_reuse", {"extra_blocks_count": None}, "not_applicable"),
     ("prefix.never_shareable", {"salt_tokens": 50, "cached_tokens": 900}, "found"),
     ("prefix.never_shareable", {"salt_tokens": 49, "cached_tokens": 900}, "clear"),
     ("prefix.never_shareable", {"request_prefill_ns": 20}, "found"),
@@ -122,6 +140,20 @@ ON_THE_LIMIT: list[tuple[str, dict[str, Any], str]] = [
     ("host.engine_core_busy", {"steps_count": 36}, "clear"),
     ("host.engine_core_busy", {"span_ns": 45.4e6}, "not_applicable"),
     ("host.engine_core_busy", {"span_ns": 50e6, "steps_ns": 50e6 * 1.1, "schedule_ns": 20e6}, "found"),
+    ("moe.rank_imbalance", {"busiest_tokens": 1500}, "found"),
+    ("moe.rank_imbalance", {"busiest_tokens": 1499}, "clear"),
+    ("moe.rank_imbalance", {"fair_busiest_tokens": 1250}, "found"),
+    ("moe.rank_imbalance", {"fair_busiest_tokens": 1251}, "not_applicable"),
+    ("moe.rank_imbalance", {"ranks_count": 1}, "not_applicable"),
+    ("moe.rank_imbalance", {"placed_count": 0}, "blind"),
+    ("moe.expert_skew", {"hottest_tokens": 300}, "found"),
+    ("moe.expert_skew", {"hottest_tokens": 299}, "clear"),
+    ("moe.expert_skew", {"busiest_tokens": 1200}, "found"),
+    ("moe.expert_skew", {"busiest_tokens": 1199}, "clear"),
+    ("moe.expert_skew", {"fair_hottest_tokens": 200}, "found"),
+    ("moe.expert_skew", {"fair_hottest_tokens": 201}, "not_applicable"),
+    ("moe.expert_skew", {"ranks_count": 1}, "not_applicable"),
+    ("moe.expert_skew", {"placed_count": 0}, "blind"),
     ("spec.not_worth_it", {"token_ns": 10.5e6, "without_high_ns": 10e6}, "found"),
     ("spec.not_worth_it", {"token_ns": 10.49e6, "without_high_ns": 10e6}, "clear"),
     ("spec.not_worth_it", {"draft_tokens": 0}, "not_applicable"),
@@ -135,6 +167,10 @@ ON_THE_LIMIT: list[tuple[str, dict[str, Any], str]] = [
     ("spec.too_deep", {"drafts_count": None}, "blind"),
     ("spec.too_deep", {"useful_tokens": 0}, "clear"),
 ]
+
+
+FOUND |= limits_scraped.FOUND
+ON_THE_LIMIT += limits_scraped.ON_THE_LIMIT
 
 
 @pytest.mark.parametrize(("rule", "change", "kind"), ON_THE_LIMIT, ids=lambda v: str(v)[:60])
@@ -247,6 +283,20 @@ def test_the_storm_gain_is_the_work_done_twice() -> None:
     assert (gain.low_ratio, gain.high_ratio) == (0.0, 0.25)
 
 
+@pytest.mark.parametrize(("rule", "change"), [
+    ("moe.rank_imbalance", {"busiest_tokens": 2000}), ("moe.expert_skew", {"busiest_tokens": 1600}),
+])  # fmt: skip
+def test_even_ranks_gain_a_tenth_of_what_the_busiest_has_too_much(rule: str, change: dict[str, Any]) -> None:
+    gain = judged(rule, **change).gain
+    assert gain is not None
+    assert (gain.low_ratio, gain.high_ratio) == (0.0, 0.1)
+
+
+def test_experts_and_their_copies_are_a_multiple_of_the_ranks() -> None:
+    assert judged("moe.expert_skew").targets == {"expert_balancing": 1, "expert_copies": 8}
+    assert judged("moe.expert_skew", experts_count=60).targets["expert_copies"] == 4
+
+
 def test_the_hosts_largest_part_is_named() -> None:
     assert "most of it update()" in judged("host.engine_core_busy", update_ns=20e6).says
 
@@ -279,7 +329,7 @@ def test_a_null_that_was_not_foreseen_is_never_clear(rule: Rule) -> None:
         kind = rule.judge(row).kind
     except ValueError:
         return
-    assert kind == "not_applicable"
+    assert kind in ("not_applicable", "blind")
 
 
 def test_a_case_with_a_column_the_rule_does_not_need_is_refused() -> None:
@@ -292,6 +342,11 @@ def test_a_larger_kv_cache_or_a_tier_holds_what_came_back() -> None:
     """30 blocks more, or three of four requests fewer, at ten blocks each."""
     assert judged("prefix.evicted_before_reuse").targets == {
         "kv_cache_memory": 130, "kv_offload_memory": 30, "max_running_requests": 1}  # fmt: skip
+
+
+def test_lives_that_have_expired_leave_the_size_open() -> None:
+    verdict = judged("prefix.evicted_before_reuse", extra_blocks_count=None)
+    assert (verdict.kind, verdict.targets) == ("found", {})
 
 
 def test_no_cap_makes_room_for_more_than_the_running_hold() -> None:

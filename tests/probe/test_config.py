@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from pellucid_probe.vllm.config import VARIABLES, effective
+from pellucid_probe.vllm.config import VARIABLES, effective, kv_cache_bytes
 
 from pellucid.catalog.load import knobs
 
@@ -30,3 +30,17 @@ def test_what_a_version_does_not_have_is_left_out() -> None:
     found = effective(config, {})
     assert {k: v for k, v in found.items() if not k.startswith("env.")} == {
         "max_num_seqs": 16, "scheduling_policy": "FCFS"}  # fmt: skip
+
+
+def test_the_kv_cache_is_its_blocks_times_the_largest_group_of_layers() -> None:
+    page = SimpleNamespace(page_size_bytes=10)
+    groups = [SimpleNamespace(layer_names=names, kv_cache_spec=page) for names in ("ab", "abc")]
+    of_all = SimpleNamespace(layer_names="abcd", kv_cache_spec=SimpleNamespace(page_size_bytes=25, kv_cache_specs={}))
+    for known, bytes_ in ((groups, 3000), ([*groups[:1], of_all], 2500)):
+        config = SimpleNamespace(num_blocks=100, kv_cache_groups=known)
+        assert kv_cache_bytes(SimpleNamespace(kv_cache_config=config)) == bytes_
+
+
+def test_a_kv_cache_that_is_described_otherwise_has_no_known_size() -> None:
+    for config in (None, *(SimpleNamespace(num_blocks=n, kv_cache_groups=[]) for n in (None, 1))):
+        assert kv_cache_bytes(SimpleNamespace(kv_cache_config=config)) is None

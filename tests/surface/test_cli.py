@@ -88,7 +88,9 @@ def test_help_loads_no_database_and_no_terminal_library(tmp_path: Path) -> None:
     assert "usage: pellucid" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["why", "run", "record", "top", "requests", "steps", "runs", "doctor"])
+@pytest.mark.parametrize(
+    "command", ["why", "run", "record", "top", "requests", "steps", "prefixes", "blocks", "runs", "doctor"]
+)
 def test_every_command_has_help(tmp_path: Path, command: str) -> None:
     done = pellucid(tmp_path, command, "--help")
     assert (done.returncode, f"usage: pellucid {command}" in done.stdout) == (0, True)
@@ -287,3 +289,25 @@ def test_the_reference_page_is_what_the_parsers_say() -> None:
     tool = Path(__file__).parents[2] / "tools" / "gen_cli_docs.py"
     done = subprocess.run([sys.executable, str(tool), "--check"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_prefixes_say_both_hit_rates_with_their_parts(tmp_path: Path) -> None:
+    lookups = table("""process        request  family  time_ns     prompt_tokens  cached_tokens  evicted_tokens
+                       engine_core-1  1        A       2000000000  1000           640            320
+                       engine_core-1  2        A       2010000000  1000           0              0""")
+    build_run(tmp_path / "runs" / "r1", TABLES | {"prefix_lookups": lookups})
+    done = pellucid(tmp_path, "prefixes")
+    assert done.returncode == 0
+    assert "found 640 of 2,000 prompt tokens (32%), in 1 of 2 requests (50%)" in done.stderr
+    assert "an endless cache would have found 960" in done.stderr
+    reasons = json.loads(pellucid(tmp_path, "prefixes", "--by", "reason", "--json").stdout)["rows"]
+    assert reasons[0]["reason"] == "cached"
+
+
+def test_blocks_are_summed_up_by_what_became_of_them(tmp_path: Path) -> None:
+    lives = table("""process        tier    block_hash  cached_ns   last_used_ns  removed_ns  removed_reason  hits_count
+                     engine_core-1  device  a           1000000000  1000000000    3000000000  evicted         0""")
+    build_run(tmp_path / "runs" / "r1", TABLES | {"kv_residency": lives})
+    found = json.loads(pellucid(tmp_path, "blocks", "--json").stdout)
+    assert (found["rows"][0]["fate"], found["rows"][0]["idle_p50_ns"]) == ("evicted", 2e9)
+    assert found["units"]["idle_p50_ns"] == "ns"

@@ -9,7 +9,7 @@ import pytest
 from pellucid.core.errors import AskedWrongly, CannotAnswer
 from pellucid.core.table import rows as table
 from pellucid.testing.build import build_run
-from pellucid.verbs.rows import REQUESTS, STEPS, Query, rows
+from pellucid.verbs.rows import BLOCKS, PREFIXES, REQUESTS, STEPS, Listing, Query, rows
 
 TABLES = {
     "sources": table("""process        role         start_ns
@@ -111,3 +111,43 @@ def test_a_blind_fact_that_rows_can_do_without_is_no_reason_for_an_empty_list(tm
 def test_a_damaged_segment_is_named(run: Path) -> None:
     (run / "steps-000001.parquet").write_bytes(b"not parquet")
     assert "steps-000001.parquet is damaged" in rows(run, STEPS, Query()).notes[0]
+
+
+LOOKUPS = table("""process        request  family  time_ns  prompt_tokens  cached_tokens  evicted_tokens
+                   engine_core-1  1        A       2000     100            64             32
+                   engine_core-1  2        B       2100     50             0              0""")
+
+
+def test_prefixes_are_listed_by_family_with_units(tmp_path: Path) -> None:
+    run = build_run(tmp_path / "run", TABLES | {"prefix_lookups": LOOKUPS})
+    columns = ("family", "prompt_tokens", "possible_tokens", "token_hit_ratio")
+    assert rows(run, PREFIXES["family"], Query(columns=columns, where="possible_tokens > 0")).json() == {
+        "rows": [{"family": "A", "prompt_tokens": 100, "possible_tokens": 96, "token_hit_ratio": 0.64}],
+        "units": {"prompt_tokens": "tokens", "possible_tokens": "tokens", "token_hit_ratio": "ratio"},
+    }
+
+
+@pytest.mark.parametrize("listing", [*PREFIXES.values(), *BLOCKS.values()], ids=[*PREFIXES, *BLOCKS])
+def test_what_a_list_shows_and_orders_by_is_there(tmp_path: Path, listing: Listing) -> None:
+    lives = table("""process        tier    block_hash  cached_ns  removed_ns  removed_reason
+                     engine_core-1  device  a           0          5           evicted
+                     engine_core-1  device  a           7          -           -""")
+    evicted = [{**row, "evicted_by": 2} for row in LOOKUPS]
+    run = build_run(tmp_path / "run", TABLES | {"prefix_lookups": evicted, "kv_residency": lives})
+    found = rows(run, listing, Query(columns=listing.shown))
+    assert found.rows
+    assert set(found.rows[0]) == set(listing.shown)
+
+
+def test_a_run_of_an_older_probe_says_that_it_is_one(tmp_path: Path) -> None:
+    facts = table("""process        fact        state
+                     engine_core-1  step.times  visible""")
+    with pytest.raises(CannotAnswer, match=r"older probe recorded it, which did not know kv\.lives"):
+        rows(build_run(tmp_path / "run", TABLES | {"facts": facts}), PREFIXES["family"], Query())
+
+
+def test_prefixes_of_an_engine_without_a_prefix_cache_are_blind(tmp_path: Path) -> None:
+    facts = table("""process        fact      state  reason                 collect
+                     engine_core-1  kv.lives  blind  prefix caching is off  turn it on""")
+    with pytest.raises(CannotAnswer, match=r"kv\.lives is blind, prefix caching is off\. turn it on"):
+        rows(build_run(tmp_path / "run", TABLES | {"facts": facts}), PREFIXES["family"], Query())

@@ -53,6 +53,43 @@ STEPS = Listing(
            "waiting_count", "prefill_tokens", "decode_tokens", "kv_used_blocks_count", "preempted_count"),
 )  # fmt: skip
 
+_SUMS = ("requests_count", "hit_requests_count", "prompt_tokens", "cached_tokens", "possible_tokens", "token_hit_ratio",
+         "request_hit_ratio", "achieved_ratio", "evicted_tokens", "evicted_age_p50_ns", "salt_tokens", "lora_tokens",
+         "tokenisation_tokens", "skipped_tokens", "never_seen_tokens", "tail_tokens")  # fmt: skip
+
+
+def _lookups(view: str, order: str, shown: tuple[str, ...]) -> Listing:
+    return Listing("prefixes", view, "last_ns", order, beside="requests", facts=frozenset(("kv.lives",)),
+                   moments=frozenset(("last_ns",)), shown=shown)  # fmt: skip
+
+
+def _blocks(view: str, order: str, moments: tuple[str, ...], shown: tuple[str, ...]) -> Listing:
+    return Listing("blocks", view, "cached_ns", order, beside="requests", facts=frozenset(("kv.lives",)),
+                   moments=frozenset(moments), shown=shown)  # fmt: skip
+
+
+PREFIXES = {
+    "family": _lookups("prefix_families", "prompt_tokens DESC, family", ("family", "tasks", *_SUMS)),
+    "task": _lookups("prefix_tasks", "prompt_tokens DESC, task", ("task", *_SUMS)),
+    "reason": _lookups("prefix_reasons", "tokens DESC, reason", (
+        "reason", "tokens", "token_ratio", "prompt_tokens", "requests_count", "first_miss_count")),
+    "evictor": _lookups("prefix_evictors", "evicted_tokens DESC, family, task", (
+        "family", "task", "lookups_count", "own_lookups_count", "evicted_tokens", "evicted_age_p50_ns")),
+    "all": _lookups("prefix_rates", "requests_count", _SUMS),
+}  # fmt: skip
+
+BLOCKS = {
+    "tier": _blocks("kv_tiers", "tier, fate", (), (
+        "tier", "fate", "blocks_count", "found_blocks_count", "hits_count", "age_p50_ns", "age_p95_ns", "idle_p50_ns",
+        "idle_p95_ns", "returned_count", "away_p50_ns", "distance_p50_count", "distance_p90_count")),
+    "life": _blocks("block_lives", "cached_ns, process, block_hash, kv_group", (
+        "cached_ns", "last_used_ns", "freed_ns", "removed_ns"), (
+        "block_hash", "tier", "cached_ns", "age_ns", "idle_ns", "hits_count", "removed_reason", "request", "removed_by",
+        "tokens", "kv_group")),
+    "return": _blocks("block_returns", "removed_ns, process, block_hash, kv_group", ("removed_ns", "cached_ns"), (
+        "block_hash", "tier", "removed_ns", "away_ns", "distance_count", "tokens", "kv_group")),
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Query:
@@ -149,6 +186,13 @@ def _refuse_unseen(run: RunReader, listing: Listing) -> None:
         "WHERE list_contains($facts, fact) GROUP BY fact HAVING bool_and(state = 'blind') ORDER BY fact",
         {"facts": sorted(listing.facts)},
     )
+    said = run.rows("SELECT count(*) FILTER (list_contains($facts, fact)) AS n FROM facts HAVING count(*) > 0",
+                    {"facts": sorted(listing.facts)})  # fmt: skip
+    if said and not said[0]["n"]:
+        raise CannotAnswer(
+            f"run {run.folder.name} has no {listing.name}: an older probe recorded it, which did not know "
+            f"{', '.join(sorted(listing.facts))}. Try: record again with pellucid-probe of this version"
+        )
     others = run.one(f"SELECT count(*) AS n FROM {listing.beside}")["n"]
     if others and len(blind) < len(listing.facts):
         raise CannotAnswer(

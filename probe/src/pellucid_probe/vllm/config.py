@@ -6,7 +6,7 @@ A few settings are environment variables only: those that pellucid's knobs name,
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Mapping, Union
+from typing import Any, Dict, Mapping, Optional, Union
 
 # our key → path in VllmConfig
 PATHS = {
@@ -28,6 +28,8 @@ PATHS = {
     "pipeline_parallel_size": "parallel_config.pipeline_parallel_size",
     "data_parallel_size": "parallel_config.data_parallel_size",
     "enable_expert_parallel": "parallel_config.enable_expert_parallel",
+    "enable_eplb": "parallel_config.enable_eplb",
+    "num_redundant_experts": "parallel_config.eplb_config.num_redundant_experts",
     "speculative_method": "speculative_config.method",
     "num_speculative_tokens": "speculative_config.num_speculative_tokens",
     "speculative_model": "speculative_config.model",
@@ -59,3 +61,21 @@ def effective(vllm_config: Any, environ: Mapping[str, str] = os.environ) -> Dict
 def _plain(text: Union[str, None]) -> Union[int, str, None]:
     """None where a variable is not set."""
     return int(text) if text is not None and text.isascii() and text.isdigit() else text
+
+
+def kv_cache_bytes(scheduler: Any) -> Optional[int]:
+    """What the KV cache takes on each device; None where the engine describes it otherwise.
+
+    A block belongs to one group of layers at a time, so groups lie over each other: the largest one counts.
+    """
+    try:
+        config = scheduler.kv_cache_config
+        return int(config.num_blocks) * max(_block_bytes(group) for group in config.kv_cache_groups)
+    except (AttributeError, TypeError, ValueError):
+        return None
+
+
+def _block_bytes(group: Any) -> int:
+    spec = group.kv_cache_spec
+    layers = 1 if hasattr(spec, "kv_cache_specs") else len(group.layer_names)     # of all its layers already
+    return int(spec.page_size_bytes) * layers

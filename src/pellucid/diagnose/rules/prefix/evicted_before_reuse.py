@@ -34,16 +34,15 @@ def judge(row: Row) -> Verdict:
     high = evicted / (prompt - row.number("cached_tokens")) * prefill
     if high < FELT.value:
         return clear(f"{percent(evicted / prompt)} of the prompt tokens had been cached and evicted: {percent(high)} of TTFT")
-    if row["extra_blocks_count"] is None:
-        return not_applicable("no evicted block was seen to come back: how many more would do is not known")
-    extra, total = row.number("extra_blocks_count"), row.number("kv_total_blocks_count")
+    extra, total = row["extra_blocks_count"], row.number("kv_total_blocks_count")
+    size = "no evicted block was seen to come back, so how many more would do is not known" if extra is None else (
+        f"{extra:.0f} more blocks than the {total:.0f} there are would have kept {percent(KEPT.value)} of what came back")
     ago = "" if row["evicted_age_p50_ns"] is None else f", {duration(row.number('evicted_age_p50_ns'))} before (median)"
     return found(
         f"{percent(evicted / prompt)} of the prompt tokens had been cached and were evicted before they were wanted again{ago}; "
-        f"{row.number('evicted_by_others_count'):.0f} of {row.number('evicted_by_count'):.0f} to make room for another prefix; "
-        f"{extra:.0f} more blocks than the {total:.0f} there are would have kept {percent(KEPT.value)} of what came back",
+        f"{row.number('evicted_by_others_count'):.0f} of {row.number('evicted_by_count'):.0f} to make room for another prefix; {size}",
         Gain("ttft_mean_ns", LOW_SHARE.value * high, high, "end_to_end"),
-        _targets(row, extra, total),
+        {} if extra is None else _targets(row, extra, total),
     )
 
 
@@ -74,30 +73,25 @@ RULE = Rule(
         Need("prefix_lookups", ("process", "request", "prompt_tokens", "cached_tokens", "evicted_tokens"),
              "run the engine with the probe, and prefix caching on", ("family", "evicted_age_ns", "evicted_by")),
         Need("kv_residency", ("process", "block_hash", "cached_ns"), "run the engine with the probe, and prefix caching on",
-             ("tier", "kv_group", "removed_ns", "removed_reason")),
+             ("tier", "kv_group", "tokens", "removed_ns", "removed_reason")),
         Need("steps", ("kv_used_blocks_count", "kv_total_blocks_count", "running_count"), "run the engine with the probe"),
         Need("requests", ("queued_ns", "scheduled_ns", "first_token_ns"), "run the engine with the probe", ("arrival_ns",)),
     ),
     evidence=f"""
-        WITH lives AS (SELECT process, concat_ws(' ', kv_group, block_hash) AS block, * FROM span_kv_residency WHERE tier = 'device'),
-             gone AS (SELECT *, row_number() OVER (PARTITION BY process ORDER BY removed_ns) AS place
-                      FROM lives WHERE removed_reason = 'evicted'),
-             back AS (SELECT l.process, l.cached_ns, g.place FROM lives l ASOF JOIN gone g
-                      ON l.process = g.process AND l.block = g.block AND l.cached_ns >= g.removed_ns),
-             extra AS (SELECT greatest(1, h.place - b.place + 1) AS blocks_count FROM back b ASOF LEFT JOIN gone h
-                       ON b.process = h.process AND b.cached_ns > h.removed_ns),
-             takers AS (SELECT l.family IS DISTINCT FROM e.family AS other FROM prefix_lookups l JOIN span_prefix_lookups e
+        WITH takers AS (SELECT l.family IS DISTINCT FROM e.family AS other FROM prefix_lookups l JOIN span_prefix_lookups e
                         ON l.process = e.process AND l.evicted_by = e.request)
         SELECT sum(prompt_tokens) AS prompt_tokens, sum(cached_tokens) AS cached_tokens, sum(evicted_tokens) AS evicted_tokens,
                median(evicted_age_ns)                                         AS evicted_age_p50_ns,
                (SELECT count(*) FROM takers) AS evicted_by_count, (SELECT count(*) FILTER (other) FROM takers) AS evicted_by_others_count,
-               (SELECT quantile_disc(blocks_count, {KEPT.value}) FROM extra) AS extra_blocks_count,
-               (SELECT max(kv_total_blocks_count) FROM steps) AS kv_total_blocks_count, (SELECT max(running_count) FROM steps) AS running_max_count,
+               (SELECT quantile_disc(distance_count, {KEPT.value}) FROM block_returns WHERE tier = 'device') AS extra_blocks_count,
+               (SELECT max(kv_total_blocks_count) FROM steps)                 AS kv_total_blocks_count,
+               (SELECT max(running_count) FROM steps)                         AS running_max_count,
                (SELECT quantile_cont(kv_used_blocks_count / nullif(running_count, 0), .95) FROM steps) AS request_blocks_p95_count,
                (SELECT sum(first_token_ns - scheduled_ns) FROM requests)      AS request_prefill_ns,
                (SELECT sum(first_token_ns - coalesce(arrival_ns, queued_ns)) FROM requests) AS request_ttft_ns
         FROM prefix_lookups
     """,
+    views=("block_returns",),
     judge=judge, limits=(SOME, FELT, KEPT, LOW_SHARE),
     moves=(Move("kv_cache_memory", "raise", "memory that nothing else can use", "kv_total_blocks_count"),
            Move("kv_offload_memory", "set", "host memory; blocks come back at the speed of the bus", "kv_total_blocks_count"),
@@ -109,8 +103,6 @@ RULE = Rule(
              _lookups("1  core-1  1  A  100  0  0  -  -", "1  core-1  2  B  100  0  0  -  -", "1  core-1  3  A  100  0  50  2e9  2"),
              says="before they were wanted again, 2.0 s before (median); 1 of 1 to make room for another prefix; 3 more blocks than"),
         Case("pushed out by its own kind", "found", _lookups("1  core-1  1  A  90  0  90  -  1"), says="again; 0 of 1 to make room"),
-        Case("the blocks' lives have expired", "not_applicable",
-             _lookups("1  core-1  1  A  90  0  90  -  1") | {"kv_residency": "process  block_hash  cached_ns\n core-1  a  0"}),
         Case("evicted, but nobody asks again", "clear", _lookups("9  core-1  1  A  100  0  0  -  -"), says="0% of"),
         Case("a small part of the prompts", "clear", _lookups("9  core-1  1  A  100  20  8  2e9  -"), says="8.0% of TTFT"),
         Case("no first token", "not_applicable",

@@ -1,4 +1,4 @@
-"""What `requests` and `steps` share: options, and rows out as a table, JSON or CSV."""
+"""What the lists share: options, and rows out as a table, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ if TYPE_CHECKING:
 TABLE_ROWS = 40  # a screen; JSON and CSV are for programs and have all rows
 
 
-def prepare(parser: argparse.ArgumentParser) -> None:
+def prepare(parser: argparse.ArgumentParser, since: bool = True) -> None:
+    """Without `since` for rows that are sums over the whole run."""
     parser.add_argument("--sort", metavar="COLUMN", help="order by a column; rows without a value come last")
     parser.add_argument("--desc", action="store_true", help="largest first")
     parser.add_argument("--where", metavar="EXPR", help="rows that fit: 'ttft_ns > 500ms and finish_reason = abort'; a missing value fits no comparison")  # noqa: E501
     parser.add_argument("--columns", metavar="A,B", help="these columns (default: a screenful; all in JSON and CSV)")
     parser.add_argument("--limit", type=count, metavar="N", help=f"at most N rows, 0 for all (default: {TABLE_ROWS} in a table, else all)")  # noqa: E501
-    since_option(parser)
+    if since:
+        since_option(parser)
+    else:
+        parser.set_defaults(since=None)
     run_option(parser)
     form = parser.add_mutually_exclusive_group()
     json_option(form)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from pellucid.surface.cli import listing
+from pellucid.surface.cli.lists import listing
 
 NAME = "requests"
 HELP = """List requests, with their latency split into spans; aborted and unfinished ones too.

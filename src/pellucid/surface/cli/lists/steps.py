@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from pellucid.surface.cli import listing
+from pellucid.surface.cli.lists import listing
 
 NAME = "steps"
 HELP = """List engine steps: times, batch, waiting by reason, KV cache.

@@ -1,0 +1,19 @@
+-- Evicted KV blocks that were cached again: how long and how many blocks too early each was evicted.
+--   process, tier, block_hash VARCHAR, kv_group BIGINT, tokens BIGINT    as in kv_residency
+--   removed_ns BIGINT      evicted …
+--   cached_ns BIGINT       … and cached again, by the next request that wanted it
+--   away_ns BIGINT         time between the two
+--   distance_count BIGINT  blocks of its tier evicted from its own eviction on until it was cached again: with so many
+--                          blocks more it would still have been there, where the longest unused block goes first
+CREATE OR REPLACE VIEW block_returns AS
+WITH lives AS (SELECT *, lag(removed_ns) OVER same AS gone_ns, lag(removed_reason) OVER same AS gone_reason
+               FROM kv_residency
+               WINDOW same AS (PARTITION BY process, tier, kv_group, block_hash ORDER BY cached_ns)),
+     back AS (SELECT process, tier, block_hash, kv_group, tokens, gone_ns AS removed_ns, cached_ns FROM lives
+              WHERE gone_reason = 'evicted' AND gone_ns <= cached_ns),
+     gone AS (SELECT process, tier, removed_ns, row_number() OVER (PARTITION BY process, tier ORDER BY removed_ns) AS place
+              FROM kv_residency WHERE removed_reason = 'evicted'),
+     first AS (SELECT process, tier, removed_ns, min(place) AS place FROM gone GROUP BY ALL)
+SELECT b.*, b.cached_ns - b.removed_ns AS away_ns, greatest(1, g.place - f.place + 1) AS distance_count
+FROM back b JOIN first f USING (process, tier, removed_ns)
+ASOF LEFT JOIN gone g ON b.process = g.process AND b.tier = g.tier AND b.cached_ns > g.removed_ns;

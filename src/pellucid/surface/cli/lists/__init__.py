@@ -1,0 +1,1 @@
+"""Commands that list rows: what they share is in `listing`."""
