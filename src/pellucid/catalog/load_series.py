@@ -54,6 +54,7 @@ class Exporter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     repeat_labels: list[str] = []  # ranks that say the same as their rank 0
     device_labels: list[str] = []  # labels that name a device
     config_labels: list[str] = []  # labels of an info family that are kept
+    config_gauges: dict[str, str] = {}   # labels of an info family that are gauges → metric
     version_path: str = ""         # page of the engine's server with its version
     blanks: list[tuple[float, float]] = []   # values from … to that mean "not measured"
 
@@ -80,12 +81,14 @@ def exporters() -> dict[str, Exporter]:
 def read_exporter(path: Path) -> Exporter:
     """Raises ValueError that names the file and the family."""
     exporter = _decode(path, Exporter)
+    told = [("config_gauges", metric) for metric in exporter.config_gauges.values()]
     for name, family in exporter.families.items():
         if bool(family.metric) == bool(family.by and family.metrics):
             raise ValueError(f"{path.name}: {name} takes either metric, or by and metrics")
-        for metric in family.names():
-            if metric not in scraped():
-                raise ValueError(f"{path.name}: {name} becomes {metric}, which scraped.toml does not have")
+        told += [(name, metric) for metric in family.names()]
+    for name, metric in told:
+        if metric not in scraped():
+            raise ValueError(f"{path.name}: {name} becomes {metric}, which scraped.toml does not have")
     return exporter
 
 

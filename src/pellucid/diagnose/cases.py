@@ -34,5 +34,7 @@ def case_evidence(rule: Rule, case: Case) -> Evidence:
 
 
 def _cell(value: object, kind: pa.DataType) -> object:
-    """Literals may write 75e6 in an integer column."""
+    """Literals may write 75e6 in an integer column, and 429 in one of text."""
+    if pa.types.is_string(kind) and value is not None:
+        return str(value)
     return int(value) if isinstance(value, float) and pa.types.is_integer(kind) else value

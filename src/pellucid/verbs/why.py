@@ -77,7 +77,7 @@ def energy(run: RunReader) -> dict[str, Value]:
 def verdict(ranked: list[Ranked], report: Report, load: dict[str, Value]) -> str:
     """One sentence in plain words."""
     if report.span is None:
-        return "Nothing to judge: no engine step was recorded in this span."
+        return "Nothing to judge: no engine step was recorded in this span, and no two metrics pages."
     if ranked:
         first = ranked[0].result
         more = f" {len(ranked) - 1} more finding{'s' if len(ranked) > 2 else ''} below." if len(ranked) > 1 else ""
@@ -88,7 +88,7 @@ def verdict(ranked: list[Ranked], report: Report, load: dict[str, Value]) -> str
         for_kv = (load.get("waiting_kv_time_ratio") or 0) >= WAITED_RATIO
         reason = "mostly for KV blocks, without wasted work" if for_kv else "for none of the reasons a rule here covers"
         waited = percent(load.get("waiting_time_ratio") or 0)
-        return f"No setting was found that limits it, yet requests waited in {waited} of the busy time, {reason}: offered load may exceed what the engine can do ({_doing(load)})."  # noqa: E501
+        return f"No setting was found that limits it, yet requests waited in {waited} of the {_whole(load)}, {reason}: offered load may exceed what the engine can do ({_doing(load)})."  # noqa: E501
     return f"Nothing to fix: {_doing(load)}."
 
 
@@ -162,7 +162,13 @@ def _persistence(result: Result, span: Span) -> Answer:
 
 
 def _says(report: Report, kind: Kind) -> list[Answer]:
-    return [{"id": r.rule.id, "says": r.verdict.says} for r in report.results if r.verdict.kind == kind]
+    return [{"id": r.rule.id, "says": r.verdict.says} | _stood_in(r) for r in report.results if r.verdict.kind == kind]
+
+
+def _stood_in(result: Result) -> Answer:
+    """Names the table whose rows made a rule needless: there is nothing in that for a reader to act on."""
+    needless = result.rule.instead_of and result.verdict.kind == NOT_APPLICABLE and not result.evidence
+    return {"instead_of": result.rule.instead_of} if needless else {}
 
 
 def _blind(run: RunReader, report: Report) -> list[Answer]:
@@ -193,16 +199,23 @@ def _doing(load: dict[str, Value]) -> str:
     """The load in a few words; what was not seen is left out."""
     busy_ns, span_ns = load.get("busy_ns") or 0, load.get("span_ns") or 0
     requests, steps = (counted(load.get(f"{things}_count"), things) for things in ("requests", "steps"))
-    words = [f"{requests} and {steps} in {duration(span_ns)}"]
-    if span_ns:
+    pages = load.get("pages_count")
+    words = [f"{requests} and {steps if pages is None else counted(pages, 'metrics pages')} in {duration(span_ns)}"]
+    if span_ns and pages is None:
         words.append(f"in steps {percent(min(1.0, busy_ns / span_ns))} of the time")
     if (running := load.get("running_mean_count")) is not None:
         words.append(f"{running:.1f} running on average")
     if (waiting := load.get("waiting_time_ratio")) is not None:
-        words.append("nobody waiting" if not waiting else f"somebody waiting in {percent(waiting)} of the busy time")
+        somebody = f"somebody waiting in {percent(waiting)} of the {_whole(load)}"
+        words.append(somebody if waiting else "nobody waiting")
     if (ttft := load.get("ttft_mean_ns")) is not None:
         words.append(f"TTFT {duration(ttft)} on average")
     return ", ".join(words)
+
+
+def _whole(load: dict[str, Value]) -> str:
+    """What a share of time is a share of: pages are moments, and say nothing of what was between them."""
+    return "busy time" if load.get("pages_count") is None else "metrics pages"
 
 
 def _sentence(says: str) -> str:

@@ -86,6 +86,13 @@ def test_the_time_a_series_was_made_is_no_count() -> None:
     assert list(told.created.values()) == [pytest.approx(1753795326.9)]
 
 
+def test_the_size_of_the_cache_comes_from_the_configuration_on_the_page() -> None:
+    told = translate(parse(text(shared_data("h200_vllm024/metrics_rate4.txt.gz"))).samples, "a")
+    assert {t.key.metric: t.value for t in told.told if t.key.metric.startswith("kv_") and t.key.kind == "gauge"} == {
+        "kv_total_blocks_count": 12000, "kv_block_tokens": 16, "kv_used_ratio": 0}  # fmt: skip
+    assert told.speakers["a"].config["gpu_memory_utilization"] == "0.92"
+
+
 def test_labels_tell_metrics_of_one_family_apart() -> None:
     told = translate(page("tensorrtllm_backend_readme.prom").samples, "a").told
     values = {t.key.metric: t.value for t in told}

@@ -81,20 +81,21 @@ def translate(samples: Iterable[Sample], process: str) -> Translated:
             result.unmapped.append((who, sample))
         elif hit.suffix == "_created":
             result.created[_series(who, hit.name, sample.labels)] = sample.value
-        elif told := _tell(result, who, sample, hit, names):
-            candidates.append((hit.place, told))
-            known = (told.key.process, told.key.metric)
-            first[known] = min(hit.place, first.get(known, hit.place))
+        else:
+            for told in _tell(result, who, sample, hit, names):
+                candidates.append((hit.place, told))
+                known = (told.key.process, told.key.metric)
+                first[known] = min(hit.place, first.get(known, hit.place))
     result.told = [t for place, t in candidates if first[t.key.process, t.key.metric] == place]
     return result
 
 
-def _tell(result: Translated, who: str, sample: Sample, hit: Found, names: set[str]) -> Told | None:
+def _tell(result: Translated, who: str, sample: Sample, hit: Found, names: set[str]) -> list[Told]:
     exporter, family, labels = hit.exporter, hit.family, sample.labels
     metric = family.metric or family.metrics.get(labels.get(family.by, ""), "")
     if not metric:
         result.unmapped.append((who, sample))
-        return None
+        return []
     model = _model(exporter, labels)
     if exporter.engine:
         _note(result.speakers.setdefault(who, Speaker()), exporter, model)
@@ -102,12 +103,14 @@ def _tell(result: Translated, who: str, sample: Sample, hit: Found, names: set[s
     if kind == "info":
         kept = {k: v for k, v in labels.items() if k in exporter.config_labels and v != "None"}
         result.speakers.setdefault(who, Speaker()).config.update(kept)
-        return None
+        series = Series(who, sample.name, ())
+        return [Told(Key(who, m, "gauge", model=model, dp_rank=_rank(exporter, labels)), series, float(labels[label]))
+                for label, m in exporter.config_gauges.items() if labels.get(label, "").isdigit()]  # fmt: skip
     if any(labels.get(label, "0") not in ("0", "") for label in exporter.repeat_labels):
-        return None
+        return []
     if math.isnan(sample.value) or any(low <= sample.value <= high for low, high in exporter.blanks):
         result.blank_count += 1
-        return None
+        return []
     factor = family.factors.get(labels.get(family.by, ""), family.factor)
     if family.percent_beside in names:
         factor *= 0.01
@@ -115,7 +118,7 @@ def _tell(result: Translated, who: str, sample: Sample, hit: Found, names: set[s
     le = float(labels["le"]) * factor if word == "bucket" else None
     key = Key(who, metric, word, _part(family, labels), model, _device(exporter, labels), _rank(exporter, labels), le)
     value = sample.value if word in ("bucket", "count") else sample.value * factor
-    return Told(key, Series(who, sample.name, tuple(sorted(labels.items()))), value)
+    return [Told(key, Series(who, sample.name, tuple(sorted(labels.items()))), value)]
 
 
 def created_key(told: Told) -> Series:

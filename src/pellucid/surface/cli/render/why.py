@@ -59,7 +59,9 @@ def subject(answer: Mapping[str, Any]) -> str:
             words.append(str(engine["model"]).rstrip("/").rsplit("/", 1)[-1])
     load = answer.get("load") or {}
     if load.get("span_ns"):
-        words.append(f"{counted(load['requests_count'], 'requests')}, {counted(load['steps_count'], 'steps')} "
+        things = "steps" if load.get("pages_count") is None else "metrics pages"
+        seen = load.get("pages_count") if things != "steps" else load["steps_count"]
+        words.append(f"{counted(load['requests_count'], 'requests')}, {counted(seen, things)} "
                      f"in {duration(load['span_ns'])}")  # fmt: skip
     return " · ".join(w for w in words if w)
 
@@ -113,12 +115,21 @@ def setting(move: Mapping[str, Any]) -> str:
     return f"{ours} (our name for it: the engine was not seen, or is one whose settings we do not know)"
 
 
+def _by_reason(rows: list[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """What is said of several rules alike is shown once; rules that finer ones stood in for are not shown."""
+    grouped: dict[str, list[str]] = {}
+    for row in rows:
+        if "instead_of" not in row:
+            grouped.setdefault(row["says"], []).append(row["id"])
+    return grouped
+
+
 def _rest(answer: Mapping[str, Any]) -> Table:
     table = grid(12)
     if answer["clear"]:
         table.add_row("clear", " · ".join(c["id"] for c in answer["clear"]))
-    for row in answer.get("not_applicable") or []:
-        table.add_row("not asked", f"{row['id']}: {row['says']}")
+    for says, ids in _by_reason(answer.get("not_applicable") or []).items():
+        table.add_row("not asked", f"{' · '.join(ids)}: {says}")
     for row in answer.get("broken") or []:
         table.add_row("broken", Text(f"{row['id']}: {row['says']} (a fault of ours, please report it)", style="red"))
     blind = answer["blind"]
