@@ -4,12 +4,13 @@
 
 A writer process puts a day's records (50 steps/s, 256 running, requests of 500 + 250 tokens that come and go) into a
 real ring as fast as the recorder takes them; the recorder is the real one, in a process of its own, with its usual
-settings but a clock that runs with the records. Shares are step-request pairs. Prints its conditions.
+settings but a clock that runs with the records. KV block lives are among the records. Shares are step-request pairs.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import platform
@@ -20,20 +21,23 @@ import time
 from array import array
 from pathlib import Path
 
-from pellucid_probe import records
+from pellucid_probe import kv_records, records
 from pellucid_probe.ring import SEGMENT_BYTES, RingWriter
+from pellucid_probe.vllm.lives import SAMPLED
 
 STEP_NS = 20_000_000
 PROMPT, OUTPUT = 500, 250
+BLOCK_TOKENS, POOL_BLOCKS = 16, 40_000
 SHARES_PER_S, RSS_BYTES, DISK_BYTES = 200_000, 300 << 20, 3 << 30
 
 
 def write_day(ring: RingWriter, seen: Path, steps: int, running: int) -> None:
     """A request ends and another comes about once a step at 256 running: the worst case for the frames' deltas."""
     live = {n: (n * OUTPUT) // running for n in range(1, running + 1)}   # number → tokens still to come, staggered
-    now, made = 1_000_000_000, running
+    now, made, blocks = 1_000_000_000, running, Blocks()
     for n in live:
         _add(ring, n, now)
+        blocks.admit(ring, n, 1, now)
         ring.write(records.ADMIT, records.pack_admit(records.Admit(n, 0, 1, PROMPT)))
     for step in range(1, steps + 1):
         now += STEP_NS
@@ -43,14 +47,17 @@ def write_day(ring: RingWriter, seen: Path, steps: int, running: int) -> None:
             del live[n]
             made += 1
             _add(ring, made, now)
+            blocks.admit(ring, made, step, now)
             ring.write(records.ADMIT, records.pack_admit(records.Admit(made, 0, step, 0)))
             live[made] = OUTPUT
             fresh.append(made)
         counts = [PROMPT if n in fresh else 1 for n in live]
         for n in live:
             live[n] -= 1
+        blocks.decode(ring, [n for n in live if n % BLOCK_TOKENS == step % BLOCK_TOKENS], now)
         for n, left in live.items():
             if left <= 0:
+                blocks.let_go(ring, n, now)
                 _finish(ring, n, now, step)
         if step % records.FULL_EVERY == 1:
             mode, frame = records.full_frame(list(live), counts)
@@ -68,6 +75,45 @@ def write_day(ring: RingWriter, seen: Path, steps: int, running: int) -> None:
         ring.write(records.WORK, records.pack_work(*work))
         if step % 200 == 0:
             _keep_pace(ring, seen)
+
+
+class Blocks:
+    """KV blocks taken in turn from a pool, and what the probe says of them."""
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._held: dict[int, list[int]] = {}
+
+    def _take(self, count: int) -> list[int]:
+        taken = [1 + (self._next + n) % POOL_BLOCKS for n in range(count)]
+        self._next += count
+        return taken
+
+    def admit(self, ring: RingWriter, number: int, step: int, now: int) -> None:
+        whole = PROMPT // BLOCK_TOKENS
+        hashes = [hashlib.blake2b(b"%d-%d" % (number, n), digest_size=8).digest() for n in range(whole)]
+        prints = [(at, hashes[at]) for at in SAMPLED if at < whole]
+        prompt = (number, BLOCK_TOKENS, PROMPT, 0, 0, 0)
+        ring.write(kv_records.KV_PROMPT, kv_records.pack_prompt(prompt, hashes, prints))
+        self._held[number] = self._take(whole + 1)
+        ring.write(kv_records.KV_TAKEN, kv_records.pack_blocks(now, self._held[number]))
+        table = kv_records.pack_table(number, step, kv_records.ADMITTED, 0, self._held[number])
+        ring.write(kv_records.KV_TABLE, table)
+
+    def decode(self, ring: RingWriter, numbers: list[int], now: int) -> None:
+        taken = self._take(len(numbers))
+        for number, block in zip(numbers, taken, strict=True):
+            self._held[number].append(block)
+        if taken:
+            ring.write(kv_records.KV_TAKEN, kv_records.pack_blocks(now, taken))
+
+    def let_go(self, ring: RingWriter, number: int, now: int) -> None:
+        held = self._held.pop(number)
+        own = (PROMPT + OUTPUT) // BLOCK_TOKENS - PROMPT // BLOCK_TOKENS
+        hashes = [hashlib.blake2b(b"%d+%d" % (number, n), digest_size=8).digest() for n in range(own)]
+        ring.write(kv_records.KV_MORE, kv_records.pack_more(number, PROMPT // BLOCK_TOKENS, hashes))
+        ring.write(kv_records.KV_TABLE, kv_records.pack_table(number, 0, kv_records.WHOLE, 0, held))
+        ring.write(kv_records.KV_FREED, kv_records.pack_blocks(now, held))
 
 
 def _add(ring: RingWriter, number: int, now: int) -> None:

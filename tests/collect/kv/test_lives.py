@@ -10,7 +10,8 @@ from pellucid_probe import kv_records
 from pellucid_probe.records import Admit
 from pellucid_probe.vllm.lives import SAMPLED, Lives
 
-from pellucid.collect.kv.lives import KvLives
+from pellucid.collect.kv.lives import ROWS_A_MINUTE, KvLives
+from pellucid.collect.kv.remembered import Remembered
 from pellucid.store.schema import TABLES
 
 SIZE = 4      # tokens in a block
@@ -254,3 +255,31 @@ def test_records_come_back_as_they_were() -> None:
     assert kv_records.unpack_table(kv_records.pack_table(3, 2**33 + 5, 1, 2, [0, 9])) == (3, 5, 1, 2, [0, 9])
     assert kv_records.unpack_more(kv_records.pack_more(4, 6, [b"c" * 8])) == (4, 6, [b"c" * 8])
     assert kv_records.unpack_blocks(kv_records.pack_blocks(11, [1, 2])) == (11, [1, 2])
+
+
+def test_of_very_many_lives_those_of_some_hashes_are_written_whole(bench: Bench) -> None:
+    bench.rows["kv_residency"].clear()
+    bench.lives._rows, bench.lives._now_ns = ROWS_A_MINUTE - 100, 1
+    texts = [f"{n:04}" for n in range(400)]
+    for _ in range(2):
+        for n, text in enumerate(texts):
+            bench.numbers.pop("r", None)
+            bench.ask("r", text + "x")
+            bench.admit("r", [20 + n, 2])
+        bench.send(bench.probe.cleared(bench.now))
+    rows = bench.rows["kv_residency"]
+    assert {row["stands_for_count"] for row in rows} == {1, 2}
+    sampled = [row["block_hash"] for row in rows if row["stands_for_count"] == 2]
+    assert 300 < len(sampled) * 2 < 1300
+    assert len(sampled) > 1.8 * len(set(sampled))        # of a hash that is written, both lives are
+
+
+def test_what_is_remembered_is_at_least_half_and_never_more_than_the_limit() -> None:
+    held: Remembered[int, int] = Remembered(10)
+    for n in range(100):
+        held[n] = n
+        assert all(k in held and held.get(k) == k for k in range(max(0, n - 4), n + 1))
+        assert sum(k in held for k in range(n + 1)) <= 10
+    held.forget(99)
+    assert 99 not in held
+    assert held.get(99) is None

@@ -10,7 +10,6 @@ known with the next table that has it, so an ended life waits for that.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,13 +20,23 @@ from pellucid_probe.records import Admit
 
 from pellucid.collect.kv.asked import Asked, asked
 from pellucid.collect.kv.misses import REASONS, Misses
+from pellucid.collect.kv.remembered import Remembered
+from pellucid.core.units import S_NS
 from pellucid.store.schema import KV_RESIDENCY, PREFIX_LOOKUPS
 from pellucid.store.write import Row
 
-REMEMBERED = 400_000     # ended lives by hash
+REMEMBERED = 150_000        # hashes that were cached once
+ROWS_A_MINUTE = 12_000      # of kv_residency; with more, every second hash is left out, then three of four, and so on
+MINUTE_NS = 60 * S_NS
 
 KINDS = frozenset((kv_records.KV_PROMPT, kv_records.KV_MORE, kv_records.KV_TABLE, kv_records.KV_TAKEN,
                    kv_records.KV_FREED, kv_records.KV_CLEARED))  # fmt: skip
+
+
+@dataclass(slots=True)
+class Gone:
+    removed_ns: int
+    removed_by: int | None = None
 
 
 @dataclass(slots=True)
@@ -40,8 +49,7 @@ class Life:
     tokens: int
     hits: int = 0
     freed_ns: int | None = None
-    removed_ns: int | None = None
-    removed_by: int | None = None
+    gone: Gone | None = None
     removed_reason: str | None = None
 
 
@@ -57,10 +65,12 @@ class KvLives:
         self._held: dict[int, int] = {}                        # block → requests that hold it
         self._lives: dict[int, Life] = {}                      # block → what it holds
         self._alive: dict[bytes, int] = {}                     # hash → lives
-        self._ended: OrderedDict[bytes, Life] = OrderedDict()
+        self._ended: Remembered[bytes, Gone] = Remembered(REMEMBERED)
         self._unclaimed: dict[int, Life] = {}                  # block → the life that ended when it was taken
         self._misses = Misses(self._ended.__contains__)
         self._now_ns = 0
+        self._every = 1                                        # lives are written of one hash in so many
+        self._minute_ns, self._rows = 0, 0
 
     def take(self, kind: int, payload: bytes) -> None:
         if kind == kv_records.KV_TAKEN:
@@ -147,7 +157,7 @@ class KvLives:
             **{f"{reason}_tokens": count for reason, count in tokens.items()},
             "tail_tokens": seen.prompt_tokens - computed - sum(tokens.values()),
         }  # fmt: skip
-        if gone is not None and gone.removed_ns is not None:
+        if gone is not None:
             row |= {"evicted_age_ns": max(0, time_ns - gone.removed_ns), "evicted_by": gone.removed_by}
         self._append("prefix_lookups", tuple(row.get(name) for name in PREFIX_LOOKUPS.names()))
 
@@ -155,7 +165,8 @@ class KvLives:
         self._held[block] = self._held.get(block, 0) + 1
         taken = self._unclaimed.pop(block, None)
         if taken is not None:
-            taken.removed_by = request
+            if taken.gone is not None:
+                taken.gone.removed_by = request
             self._emit(taken)
 
     def _hit(self, block: int, seen: Asked, index: int, kv_group: int, time_ns: int) -> None:
@@ -171,7 +182,7 @@ class KvLives:
         life = Life(seen.hashes[index], kv_group, request, time_ns, time_ns, seen.block_tokens)
         self._lives[block] = life
         self._alive[life.block_hash] = self._alive.get(life.block_hash, 0) + 1
-        self._ended.pop(life.block_hash, None)
+        self._ended.forget(life.block_hash)
         return life
 
     def _whole(self, table: kv_records.BlockTable) -> None:
@@ -217,23 +228,35 @@ class KvLives:
 
     def _close(self, block: int, time_ns: int, reason: str) -> Life:
         life = self._lives.pop(block)
-        life.removed_ns, life.removed_reason = time_ns, reason
+        life.gone, life.removed_reason = Gone(time_ns), reason
         left = self._alive[life.block_hash] - 1
         if left:
             self._alive[life.block_hash] = left
         else:
             del self._alive[life.block_hash]
-            self._ended[life.block_hash] = life
-            if len(self._ended) > REMEMBERED:
-                self._ended.popitem(last=False)
+            self._ended[life.block_hash] = life.gone
         return life
 
     def _emit(self, life: Life) -> None:
+        """Of a hash that is written all lives are, so what is told of the written ones holds for all."""
+        if int.from_bytes(life.block_hash[:4], "little") % self._every:
+            return
+        self._pace()
+        gone = life.gone
         row: dict[str, Any] = {
             **self._provenance(), "block_hash": keyed_hash(self._key, life.block_hash) if self._key else None,
             "tier": "device", "removed_reason": life.removed_reason, "kv_group": life.kv_group,
             "request": life.request, "cached_ns": life.cached_ns, "last_used_ns": life.last_used_ns,
-            "freed_ns": life.freed_ns, "removed_ns": life.removed_ns, "removed_by": life.removed_by,
-            "hits_count": life.hits, "tokens": life.tokens,
+            "freed_ns": life.freed_ns, "removed_ns": gone.removed_ns if gone else None,
+            "removed_by": gone.removed_by if gone else None, "hits_count": life.hits, "tokens": life.tokens,
+            "stands_for_count": self._every,
         }  # fmt: skip
         self._append("kv_residency", tuple(row.get(name) for name in KV_RESIDENCY.names()))
+
+    def _pace(self) -> None:
+        self._rows += 1
+        if self._now_ns - self._minute_ns >= MINUTE_NS:
+            self._minute_ns, self._rows = self._now_ns, 1
+        elif self._rows > ROWS_A_MINUTE:
+            self._every *= 2
+            self._minute_ns, self._rows = self._now_ns, 1

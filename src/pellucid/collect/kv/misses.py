@@ -12,14 +12,14 @@ of some blocks (the probe's SAMPLED). A block without one shares the reason of t
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
 from pellucid.collect.kv.asked import Asked
+from pellucid.collect.kv.remembered import Remembered
 
 REASONS = ("evicted", "salt", "lora", "tokenisation", "skipped", "never_seen")
 CONTEXTS = 4              # remembered for one fingerprint
-REMEMBERED = 200_000      # fingerprints
+REMEMBERED = 100_000      # fingerprints
 
 Context = tuple[int, int, bytes]     # salt, LoRA, hash with all that came before
 
@@ -29,7 +29,7 @@ class Misses:
 
     def __init__(self, was_cached: Callable[[bytes], bool]) -> None:
         self._was_cached = was_cached
-        self._seen: OrderedDict[Hashable, list[Context]] = OrderedDict()
+        self._seen: Remembered[Hashable, tuple[Context, ...]] = Remembered(REMEMBERED)
 
     def reasons(self, asked: Asked, first: int) -> list[str]:
         """Of the blocks from `first` on that could have been found."""
@@ -57,7 +57,7 @@ class Misses:
             self._note(("shifted", asked.shifted), (asked.salt, asked.lora, asked.hashes[0]))
 
     def _by_print(self, asked: Asked, at: int) -> str:
-        contexts = self._seen.get((at, asked.prints[at]), ())
+        contexts = self._seen.get((at, asked.prints[at])) or ()
         if any((salt, lora) == (asked.salt, asked.lora) for salt, lora, _ in contexts):
             return "tokenisation"     # not evicted, so what came before must differ
         if any(salt != asked.salt for salt, _, _ in contexts):
@@ -74,10 +74,7 @@ class Misses:
         return ("shifted", asked.prints[0]) in self._seen or (0, asked.shifted) in self._seen
 
     def _note(self, key: Hashable, context: Context) -> None:
-        contexts = self._seen.setdefault(key, [])
-        self._seen.move_to_end(key)
+        contexts = self._seen.get(key) or ()
         if context not in contexts:
-            contexts.append(context)
-            del contexts[:-CONTEXTS]
-        if len(self._seen) > REMEMBERED:
-            self._seen.popitem(last=False)
+            contexts = (*contexts, context)[-CONTEXTS:]
+        self._seen[key] = contexts

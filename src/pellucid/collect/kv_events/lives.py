@@ -107,5 +107,6 @@ class Lives:
         known = {
             **self.provenance, "block_hash": keyed_hash(self.key, digest), "tier": tier, "kv_group": group,
             "cached_ns": life[0], "tokens": life[1], "removed_ns": removed_ns, "removed_reason": reason,
+            "stands_for_count": 1,
         }  # fmt: skip
         self.emit(tuple(known.get(name) for name in KV_RESIDENCY.names()))

@@ -20,6 +20,7 @@ KV_RESIDENCY = Table("kv_residency", "the life of a cached KV block in a tier: f
         removed_ns: no longer findable; null while it is there, or when removed_reason is unknown
         removed_by: number of the request whose allocation took the block; null if unknown
         hits_count: times a request found it
+        stands_for_count: lives this one stands for: where there are very many, those of one hash in 2, 4, … are written
         tokens: tokens in the block
         """),
 ), raw=True)  # fmt: skip
