@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.core.table import rows as table
+from pellucid.store.expire import Expiry, Retention
 from pellucid.store.read import VIEWS, open_run
 from pellucid.store.schema import TABLES
 from pellucid.testing.build import build_run
@@ -107,6 +108,28 @@ def test_energy_is_shared_over_the_tokens_made_while_it_was_counted(tmp_path: Pa
         p        2     10        15      40
         p        3     16        20      60""") == [
         ("0 A", 300.0, 100, 4.0), ("1 A", 100.0, 100, 4.0),
+    ]  # fmt: skip
+
+
+def test_tokens_of_expired_steps_share_the_energy_too(tmp_path: Path) -> None:
+    build_run(tmp_path, {"steps": table("""process  step  start_ns  end_ns  output_tokens
+                                           p        2     10        15      40""")})
+    Expiry(tmp_path, Retention(retain_bytes=1)).tick(0)
+    assert view(tmp_path, "device_energy", "output_tokens, output_token_joules", gpu="""
+        device  time_ns  energy_joules
+        0 A     10       1000.0
+        0 A     20       1300.0""", steps="""
+        process  step  start_ns  end_ns  output_tokens
+        p        3     16        20      60""") == [(100, 3.0)]
+
+
+def test_expired_steps_are_one_row_and_none_where_none_has_expired(tmp_path: Path) -> None:
+    assert view(tmp_path, "expired_load", "start_ns, end_ns, steps_count, step_mean_ns, step_max_ns, "
+                "running_mean_count, waiting_time_ratio, kv_used_max_ratio, output_tokens", step_minutes="""
+        process  start_ns  end_ns  steps_count  busy_ns  step_max_ns  running_requests_ns  waiting_ns  kv_used_max_blocks_count  kv_total_blocks_count  output_tokens
+        a        0         90      3            60       30           120                  20          5                         10                     7
+        b        10        100     1            20       20           40                   0           -                         -                      -""") == [  # noqa: E501
+        (0, 100, 4, 20.0, 30, 2.0, 0.25, 0.5, 7),
     ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from pellucid.core.clock import monotonic_ns
 from pellucid.core.errors import AskedWrongly, CannotAnswer
 from pellucid.core.run import RunInfo, write_info
 from pellucid.core.table import rows as table
+from pellucid.store.expire import Expiry, Retention
 from pellucid.store.write import Limits, RunWriter
 from pellucid.testing.build import append_rows, build_run
 from pellucid.verbs.runs import run_folder, runs, summary
@@ -99,6 +100,16 @@ def test_a_folder_that_is_no_recording_is_refused(tmp_path: Path) -> None:
         run_folder(tmp_path, str(tmp_path))
     build_run(tmp_path / "r1", {})
     assert run_folder(tmp_path, str(tmp_path / "r1")) == tmp_path / "r1"
+
+
+def test_steps_that_have_expired_count_and_are_told_apart(tmp_path: Path) -> None:
+    folder = build_run(tmp_path / "r1", STEPS)
+    before = summary(folder)
+    Expiry(folder, Retention(retain_bytes=1)).tick(0)
+    after = summary(folder)
+    assert not list(folder.glob("steps-*"))
+    assert [(r["steps_count"], r["duration_ns"], r["expired_steps_count"]) for r in (before, after)] == [
+        (2, 60_000_000_000, 0), (2, 60_000_000_000, 2)]  # fmt: skip
 
 
 def test_a_run_with_the_recorders_own_facts_alone_is_empty(tmp_path: Path) -> None:

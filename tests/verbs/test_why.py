@@ -9,6 +9,7 @@ import pytest
 
 from pellucid.core.table import rows as table
 from pellucid.diagnose.registry import all_rules
+from pellucid.store.expire import Expiry, Retention
 from pellucid.verbs.why import why
 from tests.diagnose.engine_model import Rows, Shape, serve, write_run
 from tests.diagnose.test_scenarios import stream
@@ -139,6 +140,33 @@ def test_a_configuration_that_does_not_parse_still_gives_the_flag(tmp_path: Path
     rows["sources"][0]["config_json"] = "{"
     (move,) = why(write_run(tmp_path, rows))["findings"][0]["moves"]
     assert (move["setting"], move["current"], move["current_text"]) == ("--max-num-seqs 42", None, "not known")
+
+
+def test_of_expired_steps_the_load_and_the_times_are_still_told(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, capped())
+    before = why(folder)
+    Expiry(folder, Retention(retain_bytes=1)).tick(0)
+    after = why(folder)
+    assert after["verdict"].startswith("Nothing can be judged any more: the steps have expired. Kept of them by")
+    assert (after["findings"], after["clear"], after["healthy"]) == ([], [], False)
+    assert {n: after["load"][n] for n in before["load"]} == pytest.approx(before["load"])
+    assert after["load"]["execute_ns"] == sum(s["execute_ns"] for s in capped()["steps"])
+    (note,) = after["notes"]
+    assert f"{before['load']['steps_count']:,} steps in" in note and "have expired" in note
+    lacking = [b for b in after["blind"] if "steps." in b["reason"]]
+    assert len(lacking) >= 5
+    assert all("have expired" in b["reason"] and "PELLUCID_RETAIN_S" in b["collect"] for b in lacking)
+
+
+def test_what_is_left_of_a_run_is_judged_and_what_has_expired_is_said(tmp_path: Path) -> None:
+    rows = capped()
+    folder = write_run(tmp_path, {"steps": rows["steps"][:50]})
+    Expiry(folder, Retention(retain_bytes=1)).tick(0)
+    write_run(tmp_path, {**rows, "steps": rows["steps"][50:]})
+    answer = why(folder)
+    assert [f["id"] for f in answer["findings"]] == ["queue.sequence_cap_binding"]
+    assert answer["load"]["steps_count"] == len(rows["steps"]) - 50
+    assert any(note.startswith("50 steps in") for note in answer["notes"])
 
 
 def test_since_looks_at_the_end_only(tmp_path: Path) -> None:

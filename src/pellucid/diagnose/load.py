@@ -11,6 +11,7 @@ from __future__ import annotations
 from pellucid.diagnose.evidence import Evidence
 from pellucid.diagnose.rule import Need, Row, Value
 from pellucid.diagnose.span import Span
+from pellucid.store.read import RunReader
 
 NEEDS = (
     Need("steps", (), "", ("start_ns", "end_ns", "running_count", "waiting_count", "waiting_kv_count", "output_tokens",
@@ -45,12 +46,23 @@ REQUESTS = """
 
 def load_of(evidence: Evidence, span: Span, requests_seen: bool) -> dict[str, Value]:
     """`requests_seen`: the run has rows of `requests`, in this span or not."""
-    steps, requests = evidence.rows(STEPS)[0], evidence.rows(REQUESTS)[0]
-    if not requests_seen:
-        requests = Row(dict.fromkeys(requests))
+    steps = evidence.rows(STEPS)[0]
     if steps["waiting_max_count"] is not None:   # seen: then nobody waiting is zero, not unknown
         steps["waiting_time_ratio"] = steps["waiting_time_ratio"] or 0.0
         steps["waiting_kv_time_ratio"] = steps["waiting_kv_time_ratio"] or 0.0
+    return _whole(span.end_ns - span.start_ns, steps, evidence, requests_seen)
+
+
+def expired_load(run: RunReader, evidence: Evidence, requests_seen: bool) -> dict[str, Value]:
+    """The same of a run whose steps have expired, and their times, from what is kept by the minute; else nothing."""
+    kept = run.rows("SELECT * EXCLUDE (start_ns, end_ns), end_ns - start_ns AS span_ns FROM expired_load")
+    return _whole(kept[0].pop("span_ns"), Row(kept[0]), evidence, requests_seen) if kept else {}
+
+
+def _whole(span_ns: int, steps: Row, evidence: Evidence, requests_seen: bool) -> dict[str, Value]:
+    requests = evidence.rows(REQUESTS)[0]
+    if not requests_seen:
+        requests = Row(dict.fromkeys(requests))
     output, busy_ns = steps["output_tokens"], steps["busy_ns"]
     rate = None if output is None or not busy_ns else output * 1e9 / busy_ns
-    return {"span_ns": span.end_ns - span.start_ns, **steps, "output_tokens_per_s": rate, **requests}
+    return {"span_ns": span_ns, **steps, "output_tokens_per_s": rate, **requests}

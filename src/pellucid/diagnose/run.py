@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pellucid.diagnose import scraped
 from pellucid.diagnose.evidence import WHOLE, Evidence, Window, gather
 from pellucid.diagnose.load import NEEDS as LOAD_NEEDS
-from pellucid.diagnose.load import load_of
+from pellucid.diagnose.load import expired_load, load_of
 from pellucid.diagnose.registry import all_rules
 from pellucid.diagnose.rule import (
     BLIND,
@@ -64,7 +64,7 @@ class Result:
 class Report:
     span: Span | None
     results: tuple[Result, ...]
-    load: dict[str, Value] = field(default_factory=dict)   # empty without a span
+    load: dict[str, Value] = field(default_factory=dict)   # without a span: of expired steps, or empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +73,24 @@ class BlindFact:
     collect: str
 
 
+EXPIRED = BlindFact("the steps have expired, and minutes of them do not say it",
+                    "set PELLUCID_RETAIN_S or PELLUCID_RETAIN_BYTES higher while recording")  # fmt: skip
+
+
 def diagnose(run: RunReader, since_ns: int | None = None, rules: Iterable[Rule] | None = None) -> Report:
     asked = tuple(all_rules() if rules is None else rules)
     facts = _blind_facts(run)
     evidence = gather(run, (*SPAN_NEEDS, *LOAD_NEEDS, *scraped.NEEDS, *(n for r in asked for n in r.needs)), since_ns)
     stepped = span_of(evidence)
     span = stepped or scraped.span_of(evidence)
+    requests_seen = bool(run.one("SELECT count(*) AS n FROM requests")["n"])
     if span is None:
-        return Report(None, tuple(Result(r, _nothing_recorded(r, facts, since_ns)) for r in asked))
+        load = expired_load(run, evidence, requests_seen) if since_ns is None else {}
+        known = facts | {"steps": EXPIRED} if load else facts
+        return Report(None, tuple(Result(r, _nothing_recorded(r, known, since_ns)) for r in asked), load)
     results = tuple(judge_rule(r, evidence, span, facts) for r in asked)
     if stepped is None:
         return Report(span, results, scraped.load_of(evidence, span))
-    requests_seen = bool(run.one("SELECT count(*) AS n FROM requests")["n"])
     return Report(span, results, load_of(evidence, span, requests_seen))
 
 

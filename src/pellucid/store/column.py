@@ -22,6 +22,7 @@ class Table:
     row: str                       # what one row is
     columns: tuple[Column, ...]
     raw: bool = False              # raw tables expire first; the others outlive them
+    sums_up: str = ""              # a raw table: each of its segments, once expired, lives on in ours of that number
 
     def arrow(self) -> pa.Schema:
         return pa.schema([pa.field(c.name, c.type) for c in self.columns])

@@ -1,12 +1,13 @@
 """Retention: the oldest sealed segments of raw tables go when a run is too large or they are too old.
 
-    steps-000000.parquet       sealed 8 days ago    goes: retain_s is 7 days
+    steps-000000.parquet       sealed 8 days ago    goes: retain_s is 7 days; step_minutes-000000.parquet stays
     steps-000001.parquet       sealed 2 days ago    goes if the run is above retain_bytes
     requests-000000.parquet    sealed 8 days ago    stays: `requests` is not raw
     steps-000002.arrows        the open tail        stays
 
 Age counts on the recorder's own clock from when it first saw the segment, so a stepped wall clock deletes nothing;
-a recorder that was restarted keeps segments longer, never shorter. Tails and other tables are never touched.
+a recorder that was restarted keeps segments longer, never shorter. Tails and other tables are never touched. What a
+step told is kept by the minute before it goes (`roll_up`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from pathlib import Path
 
 from pellucid.core.settings import number
 from pellucid.core.units import S_NS
-from pellucid.store.schema import TABLES
+from pellucid.store.roll_up import keep
+from pellucid.store.schema import STEPS, TABLES
 from pellucid.store.segment import number_of
 
 EVERY_NS = 60 * S_NS
@@ -76,6 +78,8 @@ class Expiry:
 
     def _delete(self, path: Path) -> None:
         try:
+            if path.name.startswith(f"{STEPS.name}-"):
+                keep(self.folder, path)
             path.unlink(missing_ok=True)
         except OSError:
             return

@@ -13,16 +13,17 @@ from pellucid.store.tables.metrics import METRICS, SAMPLES
 from pellucid.store.tables.requests import REQUEST_EVENTS, REQUESTS
 from pellucid.store.tables.sources import FACTS, SOURCES
 from pellucid.store.tables.speculation import SPECULATION
+from pellucid.store.tables.step_minutes import STEP_MINUTES
 from pellucid.store.tables.steps import STEP_RUNS, STEPS
 
 __all__ = [
     "FACTS", "GPU", "HOST", "KV_RESIDENCY", "METRICS", "PREFIX_LOOKUPS", "PROVENANCE", "REQUESTS", "REQUEST_EVENTS",
-    "SAMPLES", "SOURCES", "SPECULATION", "STEPS", "STEP_RUNS", "TABLES", "Column", "Table",
+    "SAMPLES", "SOURCES", "SPECULATION", "STEPS", "STEP_MINUTES", "STEP_RUNS", "TABLES", "Column", "Table",
 ]  # fmt: skip
 
 TABLES: dict[str, Table] = {
     t.name: t for t in (
-        REQUESTS, STEPS, STEP_RUNS, REQUEST_EVENTS, KV_RESIDENCY, PREFIX_LOOKUPS, SPECULATION, HOST, GPU, METRICS,
-        SAMPLES, SOURCES, FACTS,
+        REQUESTS, STEPS, STEP_RUNS, STEP_MINUTES, REQUEST_EVENTS, KV_RESIDENCY, PREFIX_LOOKUPS, SPECULATION, HOST, GPU,
+        METRICS, SAMPLES, SOURCES, FACTS,
     )
 }  # fmt: skip

@@ -59,12 +59,15 @@ def number_of(path: Path) -> int:
 def find(folder: Path, table: Table) -> Files:
     """The readable files of a table; a segment without a valid footer, or of another table, is reported, not read.
 
-    Tails are listed first: one that is sealed while we look is then seen twice, never missed.
+    Tails are listed first: one that is sealed while we look is then seen twice, never missed. A segment that sums up
+    another counts once that one is gone.
     """
     files = Files()
     tails = sorted(folder.glob(f"{table.name}-[0-9]*.arrows"))
     sealed = set()
     for path in sorted(folder.glob(f"{table.name}-[0-9]*.parquet")):
+        if table.sums_up and segment_path(folder, table.sums_up, number_of(path)).exists():
+            continue
         try:
             reason = _footer_fault(path, table)
         except FileNotFoundError:    # retention took it
@@ -79,7 +82,9 @@ def find(folder: Path, table: Table) -> Files:
 
 
 def next_number(folder: Path, table: str) -> int:
-    taken = [number_of(p) for kind in ("parquet", "arrows") for p in folder.glob(f"{table}-[0-9]*.{kind}")]
+    """A number no segment had before, expired ones that were summed up included."""
+    names = [table, *(t.name for t in TABLES.values() if t.sums_up == table)]
+    taken = [number_of(p) for n in names for kind in ("parquet", "arrows") for p in folder.glob(f"{n}-[0-9]*.{kind}")]
     return max(taken, default=-1) + 1
 
 
@@ -139,18 +144,23 @@ def seal(folder: Path, table: Table, number: int) -> Path | None:
     if fault:
         return None
     if rows.num_rows:
-        tmp = target.with_suffix(".tmp")
-        try:
-            pq.write_table(rows, tmp, compression="zstd", write_page_checksum=True)
-            _sync(tmp)
-            checksum = file_checksum(tmp)
-            tmp.replace(target)
-        except OSError:
-            tmp.unlink(missing_ok=True)
-            raise
-        _note_checksum(folder, target.name, checksum)
+        write_segment(folder, target, rows)
     tail.unlink()
     return target if rows.num_rows else None
+
+
+def write_segment(folder: Path, target: Path, rows: pa.Table) -> None:
+    """Whole or not at all. Raises OSError on a full disk."""
+    tmp = target.with_suffix(".tmp")
+    try:
+        pq.write_table(rows, tmp, compression="zstd", write_page_checksum=True)
+        _sync(tmp)
+        checksum = file_checksum(tmp)
+        tmp.replace(target)
+    except OSError:
+        tmp.unlink(missing_ok=True)
+        raise
+    _note_checksum(folder, target.name, checksum)
 
 
 def file_checksum(path: Path) -> int:

@@ -196,8 +196,8 @@ def _refuse_unseen(run: RunReader, listing: Listing) -> None:
     others = run.one(f"SELECT count(*) AS n FROM {listing.beside}")["n"]
     if others and len(blind) < len(listing.facts):
         raise CannotAnswer(
-            f"run {run.folder.name} has {others:,} {listing.beside} and no row of {listing.name}: their file is gone "
-            "or does not read, or they are written later. Try: pellucid runs"
+            f"run {run.folder.name} has {others:,} {listing.beside} and no row of {listing.name}: they have expired, "
+            "do not read, or come later. Try: pellucid why, pellucid runs"
         )
     if len(blind) == len(listing.facts):
         b = blind[0]

@@ -27,7 +27,8 @@ from pellucid.store.segment import Files, find, read_tail
 
 LOCK = "recorder.lock"
 EXAMPLE_FOLDER = Path(pellucid.__file__).parent / "example"
-_SPANS = {"steps": ("start_ns", "end_ns"), "host": ("time_ns", "time_ns")}  # first and last moment of a run
+# Where the first and the last moment of a run are looked for.
+_SPANS = {"steps": ("start_ns", "end_ns"), "step_minutes": ("start_ns", "end_ns"), "host": ("time_ns", "time_ns")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +57,19 @@ def runs(home: Path) -> Runs:
 
 def summary(folder: Path) -> dict[str, Any]:
     """One run in a row. Null where nothing was seen: a run without steps has no duration, one without a readable file
-    of a table no count of its rows."""
+    of a table no count of its rows. Steps that have expired count."""
     info = read_info(folder)
     files = {name: find(folder, table) for name, table in TABLES.items()}
     first, last = _span(files)
+    expired = _expired_count(files["step_minutes"])
     return {
         "run_id": info.run_id,
         "recorded_ns": info.created_ns,
         **_source(files["sources"]),
         "duration_ns": None if first is None or last is None else last - first,
         "requests_count": _count(files["requests"], "requests"),
-        "steps_count": _count(files["steps"], "steps"),
+        "steps_count": _sum(_count(files["steps"], "steps"), expired),
+        "expired_steps_count": expired or 0,
         "size_bytes": size_bytes(folder),
         "state": state(folder, files),
         "command": " ".join(info.command),
@@ -116,6 +119,17 @@ def _count(files: Files, table: str) -> int | None:
         return None
     sealed = [int(pq.read_metadata(p).num_rows) for p in files.segments]
     return sum(sealed) + sum(int(read_tail(p, TABLES[table].arrow())[0].num_rows) for p in files.tails)
+
+
+def _expired_count(files: Files) -> int | None:
+    """Steps that are known by the minute only; None where none has expired."""
+    counts = [pq.read_table(p, columns=["steps_count"])["steps_count"].to_pylist() for p in files.segments]
+    return sum(n for part in counts for n in part) if counts else None
+
+
+def _sum(*counts: int | None) -> int | None:
+    seen = [n for n in counts if n is not None]
+    return sum(seen) if seen else None
 
 
 def size_bytes(folder: Path) -> int:

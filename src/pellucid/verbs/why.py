@@ -76,6 +76,9 @@ def energy(run: RunReader) -> dict[str, Value]:
 
 def verdict(ranked: list[Ranked], report: Report, load: dict[str, Value]) -> str:
     """One sentence in plain words."""
+    if report.span is None and report.load:
+        mean_ns, most_ns = (duration(load[f"step_{which}_ns"] or 0) for which in ("mean", "max"))
+        return f"Nothing can be judged any more: the steps have expired. Kept of them by the minute: {_doing(load)}; a step took {mean_ns} on average, {most_ns} at most."  # noqa: E501
     if report.span is None:
         return "Nothing to judge: no engine step was recorded in this span, and no two metrics pages."
     if ranked:
@@ -93,8 +96,10 @@ def verdict(ranked: list[Ranked], report: Report, load: dict[str, Value]) -> str
 
 
 def notes(run: RunReader) -> list[str]:
-    """What is missing from the recording itself: damaged files, lost and torn records."""
+    """What is missing from the recording itself: damaged files, expired rows, lost and torn records."""
     lines = [f"{d.path.name} is damaged and was left out: {d.reason}" for d in run.damaged]
+    for gone in run.rows("SELECT steps_count, end_ns - start_ns AS span_ns FROM expired_load"):
+        lines.append(f"{counted(gone['steps_count'], 'steps')} in {duration(gone['span_ns'])} have expired: they are kept by the minute only, and not judged")  # noqa: E501
     for r in run.rows("SELECT process, lost_count, torn_count FROM processes ORDER BY process"):
         if r["lost_count"]:
             lines.append(f"{r['lost_count']} records of {r['process']} were overwritten before they were read")

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
+from pellucid.core.units import counted
 from pellucid.surface.cli.render.page import MISSING, value
 
 _STYLES = {"recording": "green", "damaged": "red", "interrupted": "yellow", "empty": "dim"}
@@ -24,6 +25,11 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Table:
         shown.add_row(
             row["run_id"], time.strftime("%d %b %H:%M", time.localtime(row["recorded_ns"] / 1e9)), engine, model,
             *(value(c, row[c]) for c in ("duration_ns", "requests_count", "steps_count", "size_bytes")),
-            row["state"], style=_STYLES.get(row["state"]),
+            _state(row), style=_STYLES.get(row["state"]),
         )  # fmt: skip
     return shown
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    gone = row["expired_steps_count"]
+    return f"{row['state']}, {counted(gone, 'steps')} by the minute only" if gone else str(row["state"])

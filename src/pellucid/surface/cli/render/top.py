@@ -40,7 +40,7 @@ def _parts(look: Mapping[str, Any]) -> Iterator[RenderableType]:
     if look["matrix"]:
         yield compact(look["matrix"])
         return
-    yield _load(look["load"]) if look["load"] else Text("no step yet: the engine has computed nothing")
+    yield _load(look["load"]) if look["load"] else Text(_no_load(look))
     yield Text("")
     if look["requests"]:
         yield table(look["requests"], _REQUEST_COLUMNS, (), None)
@@ -58,6 +58,12 @@ def _subject(look: Mapping[str, Any]) -> str:
     model = str(look["model"] or MISSING).rstrip("/").rsplit("/", 1)[-1]
     return (f"{look['run_id']} · {when} · {engine} · {model} · "
             f"{counted(look['requests_count'], 'requests')}, {counted(look['steps_count'], 'steps')}")  # fmt: skip
+
+
+def _no_load(look: Mapping[str, Any]) -> str:
+    if look["steps_count"]:
+        return f"its {counted(look['steps_count'], 'steps')} do not read, or have expired: see pellucid why"
+    return "no step yet: the engine has computed nothing"
 
 
 def _load(load: Mapping[str, Any]) -> Table:
