@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
 
-from pellucid.catalog.load import Observation, Spelling, facts, knobs, metrics, observations
+from pellucid.catalog.load import Observation, Seen, Spelling, facts, knobs, metrics, observations
 from pellucid.core.settings import SETTINGS
 from pellucid.core.units import duration, unit_of
 from pellucid.diagnose.registry import all_rules
@@ -124,14 +124,22 @@ def schema_page() -> str:
 
 def facts_page() -> str:
     """fact × process × engine version."""
-    columns = sorted({(s.engine, s.version, s.device) for f in facts().values() for s in f.seen})
+    columns = sorted({_version(s) for f in facts().values() for s in f.seen})
     rows = []
     for name, fact in facts().items():
-        states = {(s.engine, s.version, s.device): s.state for s in fact.seen}
+        states = {_version(s): s.state for s in fact.seen}
         meaning = fact.meaning + (f" (only with {fact.only_with})" if fact.only_with else "")
         rows.append((f"`{name}`", fact.role, meaning, *(states.get(c, "not tried") for c in columns)))
-    head = "# Facts\n\nWhat each process of an engine shows. A test on the real engine fails on any difference.\n\n"
-    return GENERATED + head + table(("fact", "process", "meaning", *(" ".join(c) for c in columns)), rows)
+    head = (
+        "# Facts\n\nWhat each process of an engine shows. A test on the real engine fails on any difference. Where it says "
+        "*by signatures* nothing ran: the names, parameters and attributes the hooks need were looked up in the engine's "
+        "wheel, as `python -m tools.check_wheel VERSION` does for any version.\n\n"
+    )
+    return GENERATED + head + table(("fact", "process", "meaning", *columns), rows)
+
+
+def _version(seen: Seen) -> str:
+    return f"{seen.engine} {seen.version} " + ("by signatures" if seen.basis == "signatures" else seen.device)
 
 
 def observations_page() -> str:

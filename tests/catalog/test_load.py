@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pellucid.catalog.load import Knob, Metric, knobs, metrics, read
+from pellucid.catalog.load import Knob, Metric, facts, knobs, metrics, read
 from pellucid.core.units import unit_of
 
 METRIC = '[a_ns]\nunit = "ns"\nbetter = "lower"\ndefinition = "d"\n'
@@ -44,3 +44,15 @@ def test_a_spelling_is_a_flag_or_a_variable_or_the_clients_not_two_of_them() -> 
 
 def test_a_flag_looks_like_one() -> None:
     assert all(s.flag.startswith("--") for k in knobs().values() for s in k.spellings if s.flag)
+
+
+def test_a_version_that_was_run_has_every_fact_once() -> None:
+    ran = {(s.engine, s.version, s.device) for f in facts().values() for s in f.seen if s.basis == "run"}
+    said = {name: [(s.engine, s.version, s.device) for s in f.seen if s.basis == "run"] for name, f in facts().items()}
+    assert len(ran) >= 2
+    assert {name: sorted(columns) for name, columns in said.items() if sorted(columns) != sorted(ran)} == {}
+
+
+def test_where_nothing_ran_no_device_is_named() -> None:
+    seen = [s for f in facts().values() for s in f.seen]
+    assert [s for s in seen if (s.device == "any") != (s.basis == "signatures")] == []

@@ -57,8 +57,9 @@ class Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     engine: str
     version: str           # minor
-    device: str
+    device: str            # "any" where nothing ran
     state: Literal["visible", "blind"]
+    basis: Literal["run", "signatures"] = "run"
 
 
 class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
