@@ -93,6 +93,22 @@ def test_a_block_that_is_cached_again_in_the_moment_it_goes_wants_one_more(tmp_p
         p        device  a           5          -           -""") == [("a", 0, 1)]
 
 
+def test_a_distance_counts_all_blocks_that_were_taken_where_the_steps_say_it(tmp_path: Path) -> None:
+    """Evicted in the step at 20, wanted again in that at 40: 21 and 22 blocks were taken, some of which held nothing."""
+    assert view(tmp_path, "block_returns", "tier, distance_count", kv_residency="""
+        process  tier    block_hash  cached_ns  removed_ns  removed_reason
+        p        device  a           0          21          evicted
+        p        device  a           40         -           -
+        p        cpu     a           0          21          evicted
+        p        cpu     a           40         -           -""", steps="""
+        process  start_ns  kv_allocated_blocks_count
+        p        10        20
+        p        20        21
+        q        25        70
+        p        30        22
+        p        40        23""") == [("cpu", 1), ("device", 43)]
+
+
 def test_tiers_say_what_became_of_their_blocks(tmp_path: Path) -> None:
     columns = "tier, fate, blocks_count, found_blocks_count, hits_count, returned_count, distance_p90_count"
     assert view(tmp_path, "kv_tiers", columns, kv_residency=LIVES) == [

@@ -74,7 +74,8 @@ RULE = Rule(
              "run the engine with the probe, and prefix caching on", ("family", "evicted_age_ns", "evicted_by")),
         Need("kv_residency", ("process", "block_hash", "cached_ns"), "run the engine with the probe, and prefix caching on",
              ("tier", "kv_group", "tokens", "removed_ns", "removed_reason")),
-        Need("steps", ("kv_used_blocks_count", "kv_total_blocks_count", "running_count"), "run the engine with the probe"),
+        Need("steps", ("kv_used_blocks_count", "kv_total_blocks_count", "running_count"), "run the engine with the probe",
+             ("process", "start_ns", "kv_allocated_blocks_count")),
         Need("requests", ("queued_ns", "scheduled_ns", "first_token_ns"), "run the engine with the probe", ("arrival_ns",)),
     ),
     evidence=f"""
