@@ -13,7 +13,7 @@ WITH s AS (SELECT process, decode_requests_count, scheduled_tokens, draft_tokens
                   CASE WHEN host_gap_ns IS NULL THEN end_ns - start_ns
                        ELSE coalesce(end_ns - lag(end_ns) OVER (PARTITION BY process ORDER BY step), end_ns - start_ns)
                   END AS gap_ns
-           FROM steps),
+           FROM span_steps),
      n AS (SELECT process, decode_requests_count,
                   count(*) FILTER (drafted) AS d_count, count(*) FILTER (NOT drafted) AS w_count,
                   avg(gap_ns) FILTER (drafted) - avg(gap_ns) FILTER (NOT drafted) AS added_ns,
