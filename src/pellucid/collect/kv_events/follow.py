@@ -92,31 +92,31 @@ class Follower:
             source.stream.end()
             source.sockets.close()
             if source.stream.lives.counts.batches:
-                self.append("sources", self._row(source))
+                self.append("sources", source_row(source.stream, self.anchor))
         self._describe()
 
     def _describe(self) -> None:
         for source in self.sources:
             who = {"process": source.name, "role": ROLE, "engine_version": None}
-            for fact, seen in _facts(source).items():
+            for fact, seen in facts(source.stream, source.endpoint.events).items():
                 if source.said.get(fact) != seen:
                     source.said[fact] = seen
                     self.append("facts", fact_row(who, fact, seen))
 
-    def _row(self, source: _Source) -> Row:
-        losses = source.stream.losses
-        known = {
-            **source.stream.lives.provenance, "role": ROLE, "anchor_mono_ns": self.anchor.mono_ns,
-            "anchor_wall_ns": self.anchor.wall_ns, "lost_count": losses.lost, "torn_count": losses.damaged,
-        }  # fmt: skip
-        return tuple(known.get(name) for name in SOURCES.names())
+
+def source_row(stream: Stream, anchor: Anchor) -> Row:
+    known = {
+        **stream.lives.provenance, "role": ROLE, "anchor_mono_ns": anchor.mono_ns, "anchor_wall_ns": anchor.wall_ns,
+        "lost_count": stream.losses.lost, "torn_count": stream.losses.damaged,
+    }  # fmt: skip
+    return tuple(known.get(name) for name in SOURCES.names())
 
 
-def _facts(source: _Source) -> dict[str, dict[str, Any]]:
-    counts, losses = source.stream.lives.counts, source.stream.losses
+def facts(stream: Stream, where: str) -> dict[str, dict[str, Any]]:
+    """What can be seen of the blocks, and what cannot. `where`: what was listened to."""
+    counts, losses = stream.lives.counts, stream.losses
     if not counts.batches:
-        nothing = blind(f"nothing that could be read came from {source.endpoint.events}", HOW)
-        return {"kv.events": nothing}
+        return {"kv.events": blind(f"nothing that could be read came from {where}", HOW)}
     faults, how = [], []
     if losses.gaps or losses.restarts:
         faults.append(f"{losses.lost} messages were lost in {losses.gaps} gaps and the engine started again "

@@ -1,0 +1,121 @@
+"""Load files that somebody has into a run: `pellucid load FILE…`. What a file is, its contents say, not its name.
+
+    load([Path("serve.log.gz")], RecordInto(home)) → Loaded(folder, rows=[{"file": "serve.log.gz", "format": "log", …}])
+
+A new kind of file is one more entry of FORMATS; the first that fits is taken, so the pickiest stand first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pellucid.collect.kv_events import saved
+from pellucid.collect.kv_events.stream import Stream
+from pellucid.collect.kv_events.wire import Unreadable
+from pellucid.collect.logs.read import is_log, read_log
+from pellucid.core.clock import monotonic_ns
+from pellucid.core.errors import AskedWrongly
+from pellucid.core.packed import content
+from pellucid.core.units import unit_of
+from pellucid.store.write import Limits, Row, RunWriter
+from pellucid.verbs.record import RecordInto, new_run
+from pellucid.verbs.site import site_key
+
+HEAD_BYTES = 256 * 1024
+Append = Callable[[str, Row], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    name: str
+    fits: Callable[[bytes], bool]                                # the beginning of the file, unpacked
+    load: Callable[[Path, bytes, Append], dict[str, Any]]        # file, the site's key, where rows go → what was found
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    folder: Path
+    rows: list[dict[str, Any]]
+
+    def json(self) -> dict[str, Any]:
+        return {"run_id": self.folder.name, "rows": self.rows, "units": {c: unit_of(c) for c in FOUND if unit_of(c)}}
+
+
+FOUND = ("file", "format", "engine", "engine_version", "model", "lines_count", "rows_count", "kinds")
+
+
+def load(paths: Sequence[Path], into: RecordInto) -> Loaded:
+    """Raises AskedWrongly before anything is written if a file is missing or of no kind we know."""
+    chosen = [(path, detect(path)) for path in paths]
+    folder = new_run(into, " ".join(path.name for path in paths))
+    writer = RunWriter(folder, Limits(), monotonic_ns)
+    rows_count = [0]
+
+    def append(table: str, row: Row) -> None:
+        rows_count[0] += 1
+        writer.append(table, row)
+        writer.tick()
+
+    rows = []
+    try:
+        key = site_key(into.home)
+        for path, kind in chosen:
+            rows_count[0] = 0
+            said = kind.load(path, key, append)
+            found = {**said, "file": path.name, "format": kind.name, "rows_count": rows_count[0]}
+            rows.append({name: found.get(name) for name in FOUND})
+    except Unreadable as error:
+        raise AskedWrongly(f"{error}. Nothing after this file was loaded") from error
+    finally:
+        writer.close()
+    return Loaded(folder, rows)
+
+
+def load_logs(paths: Sequence[Path], into: RecordInto) -> Loaded:
+    """As `load`, and refuses what is no log."""
+    for path in paths:
+        if (kind := detect(path)).name != "log":
+            raise AskedWrongly(f"{path} is no engine log but a {kind.name}. Try: pellucid load {path}")
+    return load(paths, into)
+
+
+def detect(path: Path) -> Format:
+    """Raises AskedWrongly."""
+    try:
+        head = content(path, HEAD_BYTES)
+    except OSError as error:
+        raise AskedWrongly(f"cannot read {path}: {error.strerror}") from error
+    for kind in FORMATS:
+        if kind.fits(head):
+            return kind
+    raise AskedWrongly(f"{path} is nothing we know how to load. Known: {', '.join(k.name for k in FORMATS)}")
+
+
+def _log(path: Path, _key: bytes, append: Append) -> dict[str, Any]:
+    seen = read_log(path, append)
+    return {"engine": seen.engine, "engine_version": seen.version, "model": seen.model,
+            "lines_count": seen.lines_count, "kinds": dict(seen.kinds)}  # fmt: skip
+
+
+def _capture(path: Path, key: bytes, append: Append) -> dict[str, Any]:
+    return _events(saved.read_capture(path, key, append))
+
+
+def _event(path: Path, key: bytes, append: Append) -> dict[str, Any]:
+    return _events(saved.read_event(path, key, append))
+
+
+def _events(stream: Stream) -> dict[str, Any]:
+    counts, losses = stream.lives.counts, stream.losses
+    return {"kinds": {"stored": counts.stored, "removed": counts.removed, "lost": losses.lost,
+                      "damaged": losses.damaged, **counts.unknown_kinds}}  # fmt: skip
+
+
+FORMATS = (
+    Format("kv event capture", saved.is_capture, _capture),
+    Format("kv event", saved.is_event, _event),
+    Format("log", is_log, _log),
+)
