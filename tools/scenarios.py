@@ -11,11 +11,21 @@ means the same on a slow machine and on a fast one; on both it lasts `SECONDS`, 
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pellucid.testing.traffic import TOKENS, Ask
+from tools.prefix_traffic import (
+    Draw,
+    briefed,
+    documents_in_turn,
+    id_in_front,
+    id_last,
+    new_documents,
+    salted,
+)
 from tools.prompts import WORDS, passage, story, summary
 
 SECONDS = 40.0
@@ -125,10 +135,58 @@ def crowd(count: int, output_tokens: int) -> Traffic:
     return draw
 
 
+def choosing(*tasks: tuple[str, int, int, float]) -> Traffic:
+    """Task, users, tokens they may choose from, pause. A copied draft is right once in so many, or always for one."""
+
+    def draw(pick: random.Random) -> list[Ask]:
+        asks: list[Ask] = []
+        for task, users, choices, think_s in tasks:
+            def one(task: str = task, choices: int = choices) -> Ask:
+                # Next to even at the highest temperature; a model's own words would be kept by their habits.
+                extra = {"temperature": 2.0 if choices > 1 else 0.0,
+                         "allowed_token_ids": list(range(1000, 1000 + choices))}  # fmt: skip
+                return Ask(0, story(pick, 30), pick.randint(100, 200), task, extra=extra)
+
+            for _ in range(users):
+                user(asks, MANY, think_s, one, pick.uniform(0, 0.5))
+        return asks
+
+    return draw
+
+
+def drafts(tokens: int, match: int) -> tuple[str, ...]:
+    """N-gram speculation: what followed the last `match` tokens when they were there before."""
+    config = {"method": "ngram", "num_speculative_tokens": tokens, "prompt_lookup_max": match,
+              "prompt_lookup_min": match}  # fmt: skip
+    return ("--max-num-seqs", "16", "--speculative-config", json.dumps(config))
+
+
+def each(count: int, start: Draw, think_s: float = 0.05) -> Traffic:
+    """So many users who ask one thing after another."""
+
+    def draw(pick: random.Random) -> list[Ask]:
+        asks: list[Ask] = []
+        for _ in range(count):
+            user(asks, 4 * MANY, think_s, start(pick), pick.uniform(0, 0.5))
+        return asks
+
+    return draw
+
+
+def one_word(pick: random.Random) -> Callable[[], Ask]:
+    """A passage in, one token out: blocks for the whole prompt are wanted at once, and hardly one later."""
+    return lambda: Ask(0, summary(pick, 60), 1, "label")
+
+
 GEMMA = "gemma-3-270m"
 CONTEXT = ("--max-model-len", "2048")
 # Gemma's layers form six KV groups, so 32 tokens take six blocks. The engine wants room for one whole context.
 FEW_BLOCKS = ("--max-num-seqs", "16", "--block-size", "32")
+# Gemma's block of 128 tokens takes 0.8 MB in float32, half in bfloat16: 4.4 or 2.2 GiB in all.
+MANY_BLOCKS = ("--num-gpu-blocks-override", "6000")
+TINY = "tiny-dense"
+SMALL_BLOCKS = ("--max-model-len", "1024", "--max-num-seqs", "16", "--block-size", "32")
+HUNDRED_BLOCKS = (*SMALL_BLOCKS, "--num-gpu-blocks-override", "100")
 
 _ALL = (
     Scenario(
@@ -158,6 +216,14 @@ _ALL = (
         (*CONTEXT, "--max-num-seqs", "512", "--enable-scale-out"), crowd(480, 400), "host.engine_core_busy",
     ),
     Scenario(
+        "drafts-rejected", "three users whose drafts are nearly all wrong, one whose drafts are all right", GEMMA,
+        (*CONTEXT, *drafts(8, 3)), choosing(("dice", 3, 12, 0.0), ("copy", 1, 1, 2.0)), "spec.not_worth_it",
+    ),
+    Scenario(
+        "deep-drafts", "four users, drafts of twelve tokens, each guessed right about every other time", GEMMA,
+        (*CONTEXT, *drafts(12, 2)), choosing(("coin", 4, 3, 0.0)), "spec.too_deep",
+    ),
+    Scenario(
         "cap-reached", "two users, two may run at a time", GEMMA,
         (*CONTEXT, "--max-num-seqs", "2"), story_users(2), None, "queue.sequence_cap_binding",
     ),
@@ -175,6 +241,55 @@ _ALL = (
         "full-cache", "four users, KV blocks for exactly what they write and no more", GEMMA,
         (*FEW_BLOCKS, "--max-model-len", "128", "--num-gpu-blocks-override", "50"), long_stories(4, 32), None,
         "kv.preemption_storm",
+    ),
+    Scenario(
+        "half-kept-drafts", "three users, drafts of two tokens of which about half are wrong", GEMMA,
+        (*CONTEXT, *drafts(2, 2)), choosing(("coin", 3, 3, 0.0)), None, "spec.not_worth_it",
+    ),
+    Scenario(
+        "short-drafts", "four users, drafts of three tokens: the last one is kept now and then", GEMMA,
+        (*CONTEXT, *drafts(3, 2)), choosing(("coin", 4, 3, 0.0)), None, "spec.too_deep",
+    ),
+    Scenario(
+        "kv-waits", "eight users send passages, KV blocks for about three of them, no more than sixteen may run", GEMMA,
+        (*FEW_BLOCKS, "--max-model-len", "256", "--num-gpu-blocks-override", "60"), each(8, one_word), "kv.too_small",
+    ),
+    Scenario(
+        "kv-fits", "three users send passages, KV blocks for these and hardly more", GEMMA,
+        (*FEW_BLOCKS, "--max-model-len", "256", "--num-gpu-blocks-override", "80"), each(3, one_word), None,
+        "kv.too_small",
+    ),
+    Scenario(
+        "kv-unused", "two users, two may run at a time, KV blocks for hundreds", GEMMA,
+        (*CONTEXT, "--max-num-seqs", "2", *MANY_BLOCKS), story_users(2), "kv.idle",
+    ),
+    Scenario(
+        "kv-holds-prefixes", "the same blocks, and prompts that begin alike", GEMMA,
+        (*CONTEXT, "--max-num-seqs", "2", *MANY_BLOCKS), each(2, briefed), None, "kv.idle",
+    ),
+    Scenario(
+        "documents-in-turn", "one user takes eight documents in turn, KV blocks for half of them", TINY, HUNDRED_BLOCKS,
+        each(1, documents_in_turn(8)), "prefix.evicted_before_reuse",
+    ),
+    Scenario(
+        "new-documents", "the same blocks, and a new document each time", TINY, HUNDRED_BLOCKS,
+        each(1, new_documents), None, "prefix.evicted_before_reuse",
+    ),
+    Scenario(
+        "id-in-front", "the same instructions each time, behind an id", TINY, SMALL_BLOCKS, each(1, id_in_front),
+        "prefix.never_shareable",
+    ),
+    Scenario(
+        "id-last", "the same instructions each time, and the id behind them", TINY, SMALL_BLOCKS, each(1, id_last), None,
+        "prefix.never_shareable",
+    ),
+    Scenario(
+        "salt-each", "the same instructions each time, under a new salt", TINY, SMALL_BLOCKS, each(1, salted(0)),
+        "prefix.never_shareable",
+    ),
+    Scenario(
+        "salt-by-tenant", "the same instructions each time, under the salts of three tenants", TINY, SMALL_BLOCKS,
+        each(1, salted(3)), None, "prefix.never_shareable",
     ),
     Scenario(
         "moderate-host", "the one-layer model with a few users", "tiny-shallow",
