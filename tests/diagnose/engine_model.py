@@ -250,10 +250,13 @@ def serve(shape: Shape, asks: list[Ask], until_ms: float = 1e9) -> Rows:
     return rows
 
 
+NO_EXPERTS: Rows = {"facts": [{"fact": "worker.experts", "state": "visible"}]}    # looked for, and the model has none
+
+
 def write_run(folder: Path, rows: Rows) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     writer = RunWriter(folder, Limits(), lambda: BASE)
-    for table, records in rows.items():
+    for table, records in (NO_EXPERTS | rows).items():
         names = TABLES[table].names()
         fixed = {"deployment": "default", "engine": "vllm", "process": PROCESS, "dp_rank": 0}
         for record in records:

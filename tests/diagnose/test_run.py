@@ -158,3 +158,12 @@ def test_a_damaged_segment_is_left_out(tmp_path: Path) -> None:
     path.write_bytes(bytes(data))
     run = open_run(folder)
     assert diagnose(run, None, [RULE]).results[0].verdict.kind in ("found", "blind")
+
+
+def test_a_visible_fact_without_rows_was_looked_for_and_is_not_there(tmp_path: Path) -> None:
+    for state, expected in (("visible", "not_applicable"), ("blind", "blind")):
+        facts = [{"fact": "worker.experts", "state": state, "reason": "the kernel does not tell"}]
+        report = diagnose(open_run(write_run(tmp_path / state, steps([9] * 100) | {"facts": facts})))
+        verdict = next(r.verdict for r in report.results if r.rule.id == "moe.expert_skew")
+        assert verdict.kind == expected
+        assert ("the kernel does not tell" in verdict.says) == (state == "blind")

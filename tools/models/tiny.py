@@ -4,6 +4,7 @@
 
     tiny-dense    4 layers       tiny-shallow  1 narrow layer, 512 words: a step is nearly all host
     tiny-moe      16 experts     tiny-mla      latent attention
+    tiny-skewed   16 experts, routed by the token: see `skew`
 
 The tokenizer knows the words t4 … t4095 (t511), so a prompt of exactly n tokens is n such words: "t17 t8 t99". Weights
 are drawn by a fixed seed and saved, each gate its own: with an engine's dummy weights all MoE layers route alike.
@@ -53,6 +54,7 @@ MODELS: dict[str, tuple[str, dict[str, object]]] = {
     "tiny-dense": ("qwen3", {**GROUPED, "num_hidden_layers": 4}),
     "tiny-shallow": ("qwen3", {**NARROW, "num_hidden_layers": 1}),
     "tiny-moe": ("qwen3_moe", {**GROUPED, **EXPERTS, "num_hidden_layers": 4}),
+    "tiny-skewed": ("qwen3_moe", {**GROUPED, **EXPERTS, "num_hidden_layers": 4}),
     "tiny-mla": ("deepseek_v2", {**SHARED, **LATENT, "num_hidden_layers": 3}),
 }
 
@@ -69,8 +71,27 @@ def tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
 def build(folder: Path, kind: str, shape: dict[str, object]) -> None:
     torch.manual_seed(SEED)
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **shape), dtype=torch.bfloat16)
+    if folder.name == "tiny-skewed":
+        skew(model)
     model.save_pretrained(folder)
     tokenizer(model.config.vocab_size).save_pretrained(folder)
+
+
+def skew(model: torch.nn.Module) -> None:
+    """Which four experts a token takes is known in advance: in layer n, 0 and 1 for every token, and two more for one
+    half of the vocabulary (t4 … t2047: 2 + 2n and 3 + 2n; from t2048 on: 10 + n and 11 + n).
+
+    Two coordinates of the embedding, far larger than what the layers add to them, say “a token” and “which half”.
+    """
+    half = model.config.vocab_size // 2
+    with torch.no_grad():
+        words = model.model.embed_tokens.weight
+        words[:, 0], words[:half, 1], words[half:, 1] = 4.0, 4.0, -4.0
+        for n, layer in enumerate(model.model.layers):
+            gate = layer.mlp.gate.weight
+            gate[:2, 0] = 1.0
+            gate[2 + 2 * n : 4 + 2 * n, 1] = 1.0
+            gate[10 + n : 12 + n, 1] = -1.0
 
 
 def main(out: Path, names: list[str]) -> None:

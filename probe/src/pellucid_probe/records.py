@@ -13,6 +13,7 @@ Frequent records are packed structs, rare ones JSON. Times are CLOCK_MONOTONIC n
     FRONT_END  frontend      finish reason as the client sees it
     ABORT      frontend      client went away or cancelled
     WORK       worker        forward pass and sampling of one step
+    EXPERTS    worker        a window of one MoE layer and task: how often each expert was chosen
     HOST       every         one second of this process
 
 Frame of a STEP: who is in the batch, then with how many tokens each. Its mode is a sum of two:
@@ -32,7 +33,7 @@ from typing import Any, List, NamedTuple, Optional, Tuple
 
 STEP, ADD, ADMIT, PREEMPT, FINISH, SPEC = 1, 2, 3, 4, 5, 6
 ARRIVE, DELIVER, FRONT_END, ABORT = 10, 11, 12, 13
-WORK = 20
+WORK, EXPERTS = 20, 21
 HOST = 30
 
 ONES, BYTES, WORDS = 0, 1, 2

@@ -50,6 +50,7 @@ WHOLE = Window(None, None)
 class Evidence:
     db: duckdb.DuckDBPyConnection
     columns: dict[str, list[str]]                                       # what was copied, by table
+    visible: frozenset[str] = frozenset()                               # facts that some process saw
     _seen: dict[tuple[str, Window], dict[str, int]] = field(default_factory=dict)
 
     def row(self, rule: Rule, window: Window) -> Row:
@@ -99,7 +100,8 @@ def gather(run: RunReader, needs: Iterable[Need], since_ns: int | None) -> Evide
         _copy(run, f"{home}._all_{table}", f"SELECT {copied}, {MOMENT[table]} AS _moment_ns FROM {table}{where}")
     db = run.db.cursor()
     db.execute(f"USE {home}")
-    return Evidence(db, wanted)
+    visible = frozenset(r["fact"] for r in run.rows("SELECT DISTINCT fact FROM facts WHERE state = 'visible'"))
+    return Evidence(db, wanted, visible)
 
 
 def expose(tables: dict[str, pa.Table]) -> Evidence:

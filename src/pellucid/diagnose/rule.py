@@ -48,6 +48,7 @@ class Need:
     columns: tuple[str, ...]
     collect: str                        # how to turn them on
     optional: tuple[str, ...] = ()
+    fact: str = ""                      # makes the rows: visible and yet no row means that there was nothing to see
 
 
 @dataclass(frozen=True, slots=True)

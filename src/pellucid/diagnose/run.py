@@ -23,6 +23,7 @@ from pellucid.diagnose.rule import (
     FOUND,
     NOT_APPLICABLE,
     Limit,
+    Need,
     Row,
     Rule,
     Value,
@@ -123,8 +124,10 @@ def judge_once(
         seen = evidence.seen(need.table, window)
         rows = seen["*"]
         lacking = [c for c in need.columns if not seen[c]]
+        if not rows and need.fact in evidence.visible:
+            return Row(), not_applicable(f"no {need.table}: the engine has none, or they were not used")
         if lacking and (rows or window == WHOLE):
-            return Row(), _blind(need.table, lacking, rows, need.collect, facts)
+            return Row(), _blind(need, lacking, rows, facts)
         if rows < min_rows:
             return Row(), not_applicable(f"only {rows} {need.table} here; it takes {min_rows:.0f} to judge")
     row = Row()
@@ -135,18 +138,19 @@ def judge_once(
         return row, broken(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}")
 
 
-def _blind(table: str, lacking: list[str], rows: int, collect: str, facts: dict[str, BlindFact]) -> Verdict:
-    known = next((facts[n] for c in lacking for n in (f"{table}.{c}", c, table) if n in facts), None)
+def _blind(need: Need, lacking: list[str], rows: int, facts: dict[str, BlindFact]) -> Verdict:
+    names = [need.fact, *(n for c in lacking for n in (f"{need.table}.{c}", c, need.table))]
+    known = next((facts[n] for n in names if n in facts), None)
     saw = f"null in all {rows} rows" if rows else "no row was recorded"
-    says = f"no {', '.join(f'{table}.{c}' for c in lacking)}: {known.reason if known else saw}"
-    return blind(says, known.collect if known and known.collect else collect)
+    says = f"no {', '.join(f'{need.table}.{c}' for c in lacking)}: {known.reason if known else saw}"
+    return blind(says, known.collect if known and known.collect else need.collect)
 
 
 def _nothing_recorded(rule: Rule, facts: dict[str, BlindFact], since_ns: int | None) -> Verdict:
     need = next(n for n in rule.needs if n.columns)
     if since_ns is not None:
         return blind(f"no {need.table} in the time asked for", "ask for a longer time, or send the engine traffic")
-    return _blind(need.table, list(need.columns), 0, need.collect, facts)
+    return _blind(need, list(need.columns), 0, facts)
 
 
 def _blind_facts(run: RunReader) -> dict[str, BlindFact]:

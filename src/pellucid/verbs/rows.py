@@ -26,7 +26,7 @@ class Listing:
     view: str                   # what is read: the table, or a view with derived columns
     last_seen: str              # SQL: the row's latest moment, for --since
     order: str                  # without --sort
-    beside: str                 # the table that cannot have rows while this one has none
+    beside: str                 # the table that cannot have rows while this one has none; "" where none is an answer
     facts: frozenset[str]       # the facts that make these rows; blind when all of them are
     moments: frozenset[str]     # columns that are points in time, not durations
     shown: tuple[str, ...]      # columns of the terminal table without --columns; a narrow one has the first
@@ -88,6 +88,36 @@ BLOCKS = {
         "tokens", "kv_group")),
     "return": _blocks("block_returns", "removed_ns, process, block_hash, kv_group", ("removed_ns", "cached_ns"), (
         "block_hash", "tier", "removed_ns", "away_ns", "distance_count", "tokens", "kv_group")),
+}  # fmt: skip
+
+
+def _experts(view: str, order: str, *shown: str) -> Listing:
+    return Listing("experts", view, "end_ns", order, beside="", facts=frozenset(("worker.experts",)),
+                   moments=frozenset(("start_ns", "end_ns", "previous_start_ns")), shown=shown)  # fmt: skip
+
+
+EXPERTS = {
+    "layer": _experts(
+        "expert_layers", "start_ns, process, layer", "layer", "start_ns", "layer_tokens", "hottest_expert",
+        "hottest_tokens", "mean_tokens", "fair_hottest_tokens", "top_tokens", "bottom_tokens", "unused_count",
+        "experts_count",
+    ),
+    "expert": _experts(
+        "expert_loads", "start_ns, process, layer, expert_tokens DESC, expert", "layer", "expert", "rank", "start_ns",
+        "expert_tokens", "mean_tokens", "layer_tokens",
+    ),
+    "rank": _experts(
+        "expert_ranks", "start_ns, process, layer, rank", "layer", "rank", "start_ns", "rank_tokens", "mean_tokens",
+        "experts_count", "ranks_count",
+    ),
+    "task": _experts(
+        "expert_tasks", "task NULLS LAST, layer, place", "task", "layer", "place", "expert", "expert_tokens",
+        "layer_tokens", "all_expert_tokens", "all_layer_tokens",
+    ),
+    "drift": _experts(
+        "expert_drift", "start_ns, process, layer", "layer", "previous_start_ns", "start_ns", "drift_ratio",
+        "fair_drift_ratio", "routed_tokens", "previous_routed_tokens",
+    ),
 }  # fmt: skip
 
 
@@ -193,7 +223,7 @@ def _refuse_unseen(run: RunReader, listing: Listing) -> None:
             f"run {run.folder.name} has no {listing.name}: an older probe recorded it, which did not know "
             f"{', '.join(sorted(listing.facts))}. Try: record again with pellucid-probe of this version"
         )
-    others = run.one(f"SELECT count(*) AS n FROM {listing.beside}")["n"]
+    others = run.one(f"SELECT count(*) AS n FROM {listing.beside}")["n"] if listing.beside else 0
     if others and len(blind) < len(listing.facts):
         raise CannotAnswer(
             f"run {run.folder.name} has {others:,} {listing.beside} and no row of {listing.name}: they have expired, "

@@ -12,11 +12,14 @@ from typing import Any, Dict, Optional, Tuple
 from pellucid_probe import records
 from pellucid_probe.guard import Hook, StepHook, Target, argument
 from pellucid_probe.process import Fact, Process
+from pellucid_probe.vllm import experts
 
 EXECUTE = Target("vllm.v1.worker.worker_base", "WorkerWrapperBase.execute_model", ("self", "scheduler_output"))
 FORWARD = Target("vllm.forward_context", "create_forward_context", ("attn_metadata", "vllm_config"))
 
-TARGETS: Dict[str, Tuple[Target, ...]] = {"worker.times": (EXECUTE,), "worker.graph_mode": (FORWARD,)}
+TARGETS: Dict[str, Tuple[Target, ...]] = {
+    "worker.times": (EXECUTE,), "worker.graph_mode": (FORWARD,), **experts.TARGETS,
+}  # fmt: skip
 NO_DEVICE_CLOCK = "the worker's wall time is recorded; device events are not read"
 DRAFT_TIME, DRAFT_MEMORY = "worker.draft_time", "worker.draft_memory"
 NO_DRAFT_MEMORY = "the engine counts what the drafter holds with the model"
@@ -25,6 +28,7 @@ NO_DRAFT_MEMORY = "the engine counts what the drafter holds with the model"
 class Worker:
     def __init__(self, process: Process) -> None:
         self.process = process
+        self.experts = experts.Experts(process)
         self._ready, self.governor = process.outbox.ready, process.governed()
         self._execute: Optional[Tuple[int, int, int]] = None    # step, start, end: waiting for its sampling
         self._looked = False
@@ -40,7 +44,7 @@ class Worker:
         process.facts["worker.padded_tokens"] = Fact(graph.state, graph.reason, graph.collect)
         process.blind("worker.device_time", NO_DEVICE_CLOCK, "on a CPU there is none; on a GPU capture a profile")
 
-    def _executing(self, args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> None:
+    def _executing(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         if not self._looked:
             self._looked = True
             self._hook_sampling(args[0])
@@ -48,6 +52,8 @@ class Worker:
         drafting = self._drafting
         self._draft_ns = 0 if drafting is not None and drafting.on else records.UNSEEN_NS
         self._graph_mode = self._padded_tokens = records.UNSEEN
+        if self.experts.on:
+            self.experts.begin(getattr(argument(args, kwargs, 1, "scheduler_output"), "pellucid_step", 0))
 
     def _hook_sampling(self, wrapper: Any) -> None:
         kind = type(wrapper.worker)
@@ -77,7 +83,10 @@ class Worker:
     def _executed(
         self, start_ns: int, end_ns: int, result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]
     ) -> None:
-        step = getattr(argument(args, kwargs, 1, "scheduler_output"), "pellucid_step", 0)
+        plan = argument(args, kwargs, 1, "scheduler_output")
+        step = getattr(plan, "pellucid_step", 0)
+        if self.experts.on:
+            self.experts.end(step, start_ns, end_ns, plan, args[0].worker.model_runner)
         if not step:
             return
         if result is None:
@@ -107,3 +116,4 @@ class Worker:
     def _forward(self, _state: Any, context: Any, _args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> None:
         self._graph_mode = records.GRAPH_MODES.index(context.cudagraph_runtime_mode.name.lower())
         self._padded_tokens = self._batch_shape(context)
+        self.experts.shape(self._graph_mode, self._padded_tokens)

@@ -19,7 +19,7 @@ from typing import Protocol
 from pellucid import __version__
 from pellucid.core.errors import PellucidError
 from pellucid.surface.cli import attach, doctor, load, record, run, runs, stdout, top, why
-from pellucid.surface.cli.lists import blocks, prefixes, requests, steps
+from pellucid.surface.cli.lists import blocks, experts, prefixes, requests, steps
 from pellucid.surface.cli.options import check_text
 
 
@@ -34,7 +34,9 @@ class Command(Protocol):
     def run(self, args: argparse.Namespace) -> int: ...
 
 
-COMMANDS: tuple[Command, ...] = (why, run, record, attach, load, top, requests, steps, prefixes, blocks, runs, doctor)
+COMMANDS: tuple[Command, ...] = (
+    why, run, record, attach, load, top, requests, steps, prefixes, blocks, experts, runs, doctor,
+)  # fmt: skip
 
 
 def parser(chosen: str | None = None) -> argparse.ArgumentParser:
