@@ -123,3 +123,15 @@ def test_ages_are_quantiles_of_the_blocks_that_went(tmp_path: Path) -> None:
         p        device  a           0          4             10          evicted
         p        device  b           0          0             30          evicted""")
     assert row == (20.0, pytest.approx(29.0), 18.0, None)
+
+
+def test_a_life_that_stands_for_several_counts_for_them(tmp_path: Path) -> None:
+    lives = """
+        process  tier    block_hash  cached_ns  last_used_ns  removed_ns  removed_reason  hits_count  stands_for_count
+        core-1   device  a           0          5             10          evicted         1           4
+        core-1   device  b           0          0             12          evicted         0           4
+        core-1   device  a           20         20            -           -               0           4
+    """
+    columns = "fate, blocks_count, found_blocks_count, hits_count, returned_count, distance_p50_count"
+    found = {row[0]: row[1:] for row in view(tmp_path, "kv_tiers", columns, kv_residency=lives)}
+    assert found == {"evicted": (8, 4, 4, 4, 8.0), "there": (4, 0, 0, None, None)}

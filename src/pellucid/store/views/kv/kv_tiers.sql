@@ -9,12 +9,13 @@
 --   away_p50_ns DOUBLE                 of those: evicted → cached again
 --   distance_p50_count, distance_p90_count DOUBLE   of those: so many more blocks would have kept half, nine of ten
 CREATE OR REPLACE VIEW kv_tiers AS
-WITH l AS (SELECT tier, coalesce(removed_reason, 'there') AS fate, count(*) AS blocks_count,
-                  count(*) FILTER (hits_count > 0) AS found_blocks_count, sum(hits_count)::BIGINT AS hits_count,
+WITH l AS (SELECT tier, coalesce(removed_reason, 'there') AS fate, sum(each)::BIGINT AS blocks_count,
+                  coalesce(sum(each) FILTER (hits_count > 0), 0)::BIGINT AS found_blocks_count,
+                  sum(hits_count * each)::BIGINT AS hits_count,
                   quantile_cont(age_ns, .5) AS age_p50_ns, quantile_cont(age_ns, .95) AS age_p95_ns,
                   quantile_cont(idle_ns, .5) AS idle_p50_ns, quantile_cont(idle_ns, .95) AS idle_p95_ns
-           FROM block_lives GROUP BY ALL),
-     r AS (SELECT tier, 'evicted' AS fate, count(*) AS returned_count, quantile_cont(away_ns, .5) AS away_p50_ns,
+           FROM (SELECT *, coalesce(stands_for_count, 1) AS each FROM block_lives) GROUP BY ALL),
+     r AS (SELECT tier, 'evicted' AS fate, sum(stands_for_count)::BIGINT AS returned_count, quantile_cont(away_ns, .5) AS away_p50_ns,
                   quantile_disc(distance_count, .5)::DOUBLE AS distance_p50_count,
                   quantile_disc(distance_count, .9)::DOUBLE AS distance_p90_count
            FROM block_returns GROUP BY tier)
