@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -181,19 +180,17 @@ def test_a_missing_device_is_blind_not_zero(shm: Path) -> None:
 def test_duplicate_external_ids_stay_two_requests(shm: Path) -> None:
     bench = Bench(shm, seed=8)
     ring = RingWriter(str(bench.rings / "frontend-3.ring"), 4 * SEGMENT_BYTES)
-    sent_ns, sent_wall_ns = time.monotonic_ns(), time.time_ns()
     for internal in ("r-1", "r-2"):
         ring.write(records.ARRIVE, records.pack_json({
             "i": internal, "e": "same", "t": 5, "s": 6, "p": "/v1/completions", "g": None, "k": None, "h": "batch",
-            "f": "text", "n": 3, "w": sent_wall_ns - 7_000,
+            "f": "text", "n": 3, "y": 2,
         }))  # fmt: skip
     bench.run(200)
     bench.recorder.end()
     rows = bench.rows("""SELECT internal_id, task, task_source, sent_ns FROM requests WHERE request_id = 'same'
                          ORDER BY 1""")
     assert [r["internal_id"] for r in rows] == ["r-1", "r-2"]
-    assert {(r["task"], r["task_source"]) for r in rows} == {("batch", "header")}
-    assert {abs(r["sent_ns"] - (sent_ns - 7_000)) < 1_000_000 for r in rows} == {True}    # two clocks read in turn
+    assert {(r["task"], r["task_source"], r["sent_ns"]) for r in rows} == {("batch", "header", 2)}
 
 
 def test_ten_thousand_requests_in_flight_fit_one_record(shm: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,11 @@ def test_nothing_goes_unless_asked(tmp_path: Path) -> None:
     sealed(tmp_path, range(2))
     Expiry(tmp_path, Retention()).tick(10**6 * DAY_NS)
     assert steps_of(tmp_path) == [0, 1]
+
+
+def test_a_wall_clock_that_was_set_back_does_not_make_the_newest_segment_the_oldest(tmp_path: Path) -> None:
+    paths = sealed(tmp_path, range(2), range(2, 4), range(4, 6))
+    for path, time_s in zip(paths, (9_000, 9_001, 100), strict=True):
+        os.utime(path, (time_s, time_s))
+    Expiry(tmp_path, Retention(retain_bytes=sum(p.stat().st_size for p in paths) - 1)).tick(0)
+    assert steps_of(tmp_path) == [2, 3, 4, 5]

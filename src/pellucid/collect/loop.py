@@ -120,7 +120,7 @@ class Recorder:
                 self._early.append((source, records.unpack_deliver(payload)))
             elif kind == records.ARRIVE:
                 seen = records.unpack_json(payload)
-                note_arrival(self._request(seen["i"]), source.name, source.anchor(), seen)
+                note_arrival(self._request(seen["i"]), source.name, seen)
             elif kind == records.FRONT_END:
                 self._front_end(records.unpack_json(payload))
             elif kind == records.ABORT:

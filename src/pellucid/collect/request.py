@@ -14,7 +14,6 @@ from typing import Any
 
 from pellucid_probe import records
 
-from pellucid.core.clock import Anchor
 from pellucid.store.schema import REQUESTS
 from pellucid.store.write import Row
 
@@ -82,15 +81,13 @@ class Request:
         return f"{prefix}:{endpoint}:{self.fields.get('response_format') or '?'}", "automatic"
 
 
-def note_arrival(request: Request, process: str, anchor: Anchor, seen: dict[str, Any]) -> None:
+def note_arrival(request: Request, process: str, seen: dict[str, Any]) -> None:
     """ARRIVE, from a frontend."""
     request.frontend = process
-    sent_wall_ns = seen.get("w")     # a probe that does not know the header leaves it out
-    if sent_wall_ns is not None:
-        request.fields["sent_ns"] = anchor.mono(sent_wall_ns)
     request.fields.update(
         request_id=seen["e"] or request.internal_id, arrival_ns=seen["t"] or seen["s"], submitted_ns=seen["s"],
         traceparent=seen["g"], endpoint=seen["p"], response_format=seen["f"],
+        sent_ns=seen.get("y"),     # a probe that does not know the header leaves it out
     )  # fmt: skip
     if request.prompt_tokens is None:
         request.prompt_tokens = seen["n"]

@@ -14,7 +14,6 @@ from typing import Any
 from pellucid_probe.ring import Record, RingError, RingReader
 
 from pellucid.collect.facts import blind, fact_row
-from pellucid.core.clock import Anchor
 from pellucid.store.schema import SOURCES
 from pellucid.store.write import Row
 
@@ -58,11 +57,6 @@ class Source:
             return False
         self.described, self._described_text = described, text
         return True
-
-    def anchor(self) -> Anchor:
-        """Of this process. Only for a source whose ring could be read."""
-        assert self.ring is not None
-        return Anchor(*self.ring.anchor)
 
     def provenance(self) -> dict[str, Any]:
         d = self.described

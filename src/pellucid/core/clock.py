@@ -1,7 +1,8 @@
 """Clocks. Rows carry CLOCK_MONOTONIC ns; each process has one anchor that places them on wall time.
 
 `Anchor(mono_ns, wall_ns)` was read at one moment. A wall clock that is stepped later does not move rows:
-only the anchor of the process that wrote them counts.
+only the anchor of the process that wrote them counts. What somebody else says in wall time is turned into ours where it
+is received, by both clocks as they are at that moment.
 """
 
 from __future__ import annotations

@@ -67,13 +67,15 @@ class Expiry:
         """Sealed segments of raw tables with their sizes, oldest first."""
         found = []
         for table in (t for t in TABLES.values() if t.raw):
-            for path in self.folder.glob(f"{table.name}-[0-9]*.parquet"):
+            sealed_ns = 0     # wall time, which may go back: then the number says which one is older
+            for path in sorted(self.folder.glob(f"{table.name}-[0-9]*.parquet"), key=number_of):
                 try:
                     stat = path.stat()
                 except FileNotFoundError:
                     continue
                 self._seen_ns.setdefault(path, now_ns)
-                found.append((self._seen_ns[path], stat.st_mtime_ns, number_of(path), path, stat.st_size))
+                sealed_ns = max(sealed_ns, stat.st_mtime_ns)
+                found.append((self._seen_ns[path], sealed_ns, number_of(path), path, stat.st_size))
         return [(path, size_bytes) for *_, path, size_bytes in sorted(found)]
 
     def _delete(self, path: Path) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pellucid.core.clock import Clock, monotonic_ns
+from pellucid.core.clock import Anchor, Clock, monotonic_ns
 from pellucid.core.errors import CannotAnswer, PellucidError
 from pellucid.core.units import S_NS
 from pellucid.store.read import RunReader, open_run
@@ -62,6 +62,7 @@ _REQUESTS = f"""
 class Top:
     folder: Path
     clock: Clock = monotonic_ns
+    wall: Clock = time.time_ns
     matrix: bool = False
     _why: dict[str, Any] | None = field(default=None)
     _matrix: dict[str, Any] | None = field(default=None)
@@ -72,12 +73,28 @@ class Top:
         row = summary(self.folder)
         return {
             **{k: row[k] for k in _RUN},
-            "age_ns": _age_ns(run),
+            "age_ns": self._age_ns(run, row["state"] == "recording"),
             "why": self._diagnosis(),
             "matrix": self._matrix,
             "load": _load(run),
             "requests": run.rows(_REQUESTS),
         }
+
+    def _age_ns(self, run: RunReader, recording: bool) -> int | None:
+        """How long ago the last row was seen. While it is recorded here, by the clock of the rows; later by the wall
+        anchor of the process that wrote it. Null without one, or where the wall clock was set back since."""
+        try:
+            last_ns = last_moment_ns(run)
+        except CannotAnswer:
+            return None
+        if recording:
+            return self.clock() - last_ns
+        anchors = run.rows("SELECT anchor_mono_ns AS mono_ns, anchor_wall_ns AS wall_ns FROM sources "
+                           "WHERE anchor_mono_ns IS NOT NULL LIMIT 1")  # fmt: skip
+        if not anchors:
+            return None
+        age_ns = self.wall() - Anchor(**anchors[0]).wall(last_ns)
+        return age_ns if age_ns >= 0 else None
 
     def _diagnosis(self) -> dict[str, Any]:
         """A fault in the diagnosis is shown in its place; the load is worth seeing all the same."""
@@ -102,15 +119,3 @@ def _load(run: RunReader) -> dict[str, Any] | None:
     if end_ns <= since_ns:
         return None
     return {"span_ns": end_ns - since_ns, **run.one(_LOAD, {"since": since_ns, "seconds": (end_ns - since_ns) / S_NS})}
-
-
-def _age_ns(run: RunReader) -> int | None:
-    """How long ago the last row was seen, by the wall anchor of the process that wrote it; null without one."""
-    anchor = run.rows("SELECT anchor_mono_ns, anchor_wall_ns FROM sources WHERE anchor_mono_ns IS NOT NULL LIMIT 1")
-    try:
-        last_ns = last_moment_ns(run)
-    except CannotAnswer:
-        return None
-    if not anchor:
-        return None
-    return time.time_ns() - int(anchor[0]["anchor_wall_ns"] + last_ns - anchor[0]["anchor_mono_ns"])

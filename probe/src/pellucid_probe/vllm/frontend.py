@@ -16,7 +16,7 @@ from pellucid_probe import records
 from pellucid_probe.guard import Hook, StepHook, Target, argument, now_ns
 from pellucid_probe.outbox import one
 from pellucid_probe.process import Process
-from pellucid_probe.vllm.labels import HEADER, MAX_LENGTH, SENT, sent_wall_ns, task_of
+from pellucid_probe.vllm.labels import HEADER, MAX_LENGTH, SENT, sent_ns, task_of
 
 _OUTPUT = "vllm.v1.engine.output_processor"
 HTTP = Target("fastapi", "FastAPI.__call__", ("self", "scope", "receive", "send"))
@@ -44,7 +44,7 @@ class Arrival(NamedTuple):
     path: str
     traceparent: Optional[str]
     task: Optional[str]
-    sent_wall_ns: Optional[int]
+    sent_ns: Optional[int]
 
 
 _arrival: ContextVar[Optional[Arrival]] = ContextVar("pellucid_arrival", default=None)
@@ -75,7 +75,7 @@ class Frontend:
             "i": request.request_id, "e": getattr(request, "external_req_id", None),
             "t": arrival.time_ns if arrival else None, "s": submission.get("s"), "p": arrival.path if arrival else None,
             "g": (arrival.traceparent if arrival else None) or submission.get("g"),
-            "w": arrival.sent_wall_ns if arrival else None, "k": submission.get("k"),
+            "y": arrival.sent_ns if arrival else None, "k": submission.get("k"),
             "h": arrival.task if arrival else None, "f": submission.get("f"),
             "n": len(tokens) if tokens is not None else None,
         })  # fmt: skip
@@ -115,9 +115,10 @@ def _arrived(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         return
     headers = dict(scope["headers"])
     trace, task = headers.get(b"traceparent"), headers.get(HEADER)
+    arrived_ns = now_ns()
     _arrival.set(Arrival(
-        now_ns(), scope["path"], trace.decode("latin-1") if trace else None,
-        task.decode("latin-1")[:MAX_LENGTH] if task else None, sent_wall_ns(headers.get(SENT, b"")),
+        arrived_ns, scope["path"], trace.decode("latin-1") if trace else None,
+        task.decode("latin-1")[:MAX_LENGTH] if task else None, sent_ns(headers.get(SENT, b""), arrived_ns),
     ))  # fmt: skip
 
 

@@ -5,7 +5,8 @@ A client names its traffic class in the body (`vllm_xargs: {"task": …}`) or in
 
 from __future__ import annotations
 
-from typing import Any, Optional, Tuple
+import time
+from typing import Any, Callable, Optional, Tuple
 
 SENT = b"x-request-start"     # as nginx, Heroku and others send it: t=<UNIX time>, in s, ms, us or ns
 _SCALES: Tuple[Tuple[float, int], ...] = ((1e17, 1), (1e14, 1_000), (1e11, 1_000_000), (1e8, 1_000_000_000))
@@ -31,6 +32,13 @@ def sent_wall_ns(header: bytes) -> Optional[int]:
     except ValueError:
         return None
     return next((int(value * scale) for least, scale in _SCALES if least <= value < least * 1e3), None)
+
+
+def sent_ns(header: bytes, arrived_ns: int, wall: Callable[[], int] = time.time_ns) -> Optional[int]:
+    """The same on CLOCK_MONOTONIC, for a request that arrives now. The wall clock is read now, not once at the start:
+    it may have been set since, and then every request would seem to have been on its way for that long."""
+    sent = sent_wall_ns(header)
+    return None if sent is None else arrived_ns - (wall() - sent)
 
 
 # RequestStatus → finish reason. IGNORED is a prompt longer than the model's limit.
