@@ -165,7 +165,11 @@ def _formula(name: str, row: Observation) -> str:
     views = ", ".join(f"[{v}]({folder}/{v}.sql)" for v in row.views)
     scale = " × 10⁹" if name.endswith("_per_s") else ""
     column = f"`{row.value}`" if row.value else f"`{row.numerator}` ÷ `{row.denominator}`{scale}"
-    return f"{column} of {views}; judged over at least {row.at_least} (`{row.over}`)"
+    of_page = ""
+    if row.page:
+        part = f"`{row.page.value}`" if row.page.value else f"`{row.page.numerator}` ÷ `{row.page.denominator}`{scale}"
+        of_page = f". From a metrics page: {part}; at least {row.page.at_least} (`{row.page.over}`)"
+    return f"{column} of {views}; judged over at least {row.at_least} (`{row.over}`){of_page}"
 
 
 def _limits(name: str, row: Observation) -> tuple[str, str, str]:

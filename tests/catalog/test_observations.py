@@ -57,8 +57,16 @@ def test_a_value_is_a_column_or_a_ratio_of_two(name: str) -> None:
 def test_its_columns_are_in_its_views(name: str) -> None:
     row = ROWS[name]
     text = "\n".join((VIEWS / "window" / f"{view}.sql").read_text() for view in row.views)
-    named = {row.value, row.numerator, row.denominator, row.over} - {""}
+    named = {row.value, row.numerator, row.denominator, row.over, row.only_with} - {""}
     assert {n for n in named if not re.search(rf"AS {n}\b", text)} == set()
+
+
+@every_row
+def test_what_it_takes_from_pages_is_in_their_view(name: str) -> None:
+    text, page = (VIEWS / "window" / "window_pages.sql").read_text(), ROWS[name].page
+    named = {page.value, page.numerator, page.denominator, page.over} - {""} if page else set()
+    assert {n for n in named if not re.search(rf"AS {n}\b", text)} == set()
+    assert page is None or bool(page.value) != bool(page.numerator and page.denominator)
 
 
 @every_row

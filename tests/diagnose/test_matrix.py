@@ -57,9 +57,9 @@ def opened(folder: Path, rows: Rows) -> RunReader:
 
 def matrix(
     folder: Path, rows: Rows, since_ns: int | None = None, rules: tuple[Rule, ...] = (RULE,),
-    blind: tuple[str, ...] = (),
+    blind: tuple[str, ...] = (), visible: tuple[str, ...] = (),
 ) -> Matrix:  # fmt: skip
-    facts = {name: BlindFact("shed: too dear", "less load") for name in blind}
+    facts = {name: BlindFact("shed: too dear", "less load") for name in blind} | dict.fromkeys(visible)
     return observe(opened(folder, rows), facts, since_ns, None, rules)
 
 
@@ -139,8 +139,19 @@ def test_a_column_without_a_value_is_blind_and_zero_is_not(tmp_path: Path) -> No
 
 
 def test_what_is_seen_and_did_not_happen_is_not_applicable(tmp_path: Path) -> None:
-    draft = row(matrix(tmp_path, steps(30, draft_tokens=0, accepted_tokens=0)), "accepted_tokens_ratio")
-    assert (draft.state, draft.value) == ("not_applicable", None) and "does not speculate" in draft.says
+    found = matrix(tmp_path, steps(30, draft_tokens=0, accepted_tokens=0))
+    for draft in (row(found, "accepted_tokens_ratio"), row(found, "draft_time_ratio")):
+        assert (draft.state, draft.value) == ("not_applicable", None) and "does not speculate" in draft.says
+    drafts = steps(30, draft_tokens=2, accepted_tokens=1)
+    assert row(matrix(tmp_path / "b", drafts), "draft_time_ratio").state == "blind", "drafts without their times"
+
+
+def test_no_row_of_a_fact_that_somebody_sees_means_there_was_nothing(tmp_path: Path) -> None:
+    found = matrix(tmp_path, steps(30), visible=("worker.experts", "kv.lives"))
+    hottest, age = row(found, "expert_hottest_ratio"), row(found, "evicted_age_p50_ns")
+    assert (hottest.state, age.state, age.says) == ("not_applicable", "not_applicable", "nothing was evicted")
+    assert "this model has no experts" in hottest.says
+    assert row(found, "expert_busiest_rank_ratio").state == "blind", "nobody spoke of worker.expert_ranks"
 
 
 def test_nothing_recorded_is_all_blind(tmp_path: Path) -> None:
@@ -148,6 +159,41 @@ def test_nothing_recorded_is_all_blind(tmp_path: Path) -> None:
     assert {r.state for r in found.rows} == {"blind"}
     assert [r.metric for r in found.rows] == list(ROWS)
     assert all(r.says and r.collect for r in found.rows)
+
+
+def pages(count: int, waiting: list[int]) -> Rows:
+    """A page every five seconds: who waited, and 50 output tokens more."""
+    return {"metrics": [
+        {"process": "page", "metric": metric, "kind": kind, "value": value,
+         "start_ns": BASE + (n - 1) * 5 * SECOND, "end_ns": BASE + n * 5 * SECOND}
+        for n in range(1, count + 1)
+        for metric, kind, value in (("waiting_count", "gauge", float(waiting[n - 1])), ("running_count", "gauge", 4.0),
+                                    ("output_tokens", "counter", 50.0))
+    ]}  # fmt: skip
+
+
+PAGES = replace(
+    RULE, needs=(Need("metrics", ("value", "metric"), "attach"),), judge=lambda _: clear("it is a page"),
+    evidence="SELECT count(*) AS rows_count FROM metrics",
+)  # fmt: skip
+
+
+def test_a_run_of_metrics_pages_has_what_pages_tell_and_is_blind_for_the_rest(tmp_path: Path) -> None:
+    found = matrix(tmp_path, pages(36, [2] * 32 + [9] * 4), rules=(PAGES,))
+    assert (len(found.frame.edges), len(found.frame.healthy)) == (9, 8)
+    waiting, rate = row(found, "waiting_mean_count"), row(found, "output_tokens_per_s")
+    assert (waiting.value, waiting.baseline, waiting.baseline_from) == (9.0, 2.0, "own_past")
+    assert (waiting.state, waiting.from_page) == ("watch", True)
+    assert (rate.value, rate.numerator, rate.denominator) == (10.0, 200, 20 * SECOND)
+    assert row(found, "waiting_kv_mean_count").state == "blind"
+
+
+def test_what_was_seen_comes_before_what_a_page_tells(tmp_path: Path) -> None:
+    both = row(matrix(tmp_path, {**steps(30, waiting_count=1), **pages(2, [7, 7])}), "waiting_mean_count")
+    assert (both.value, both.from_page) == (1.0, False)
+    shed = {**steps(30, waiting_count=1), **pages(2, [7, 7])}
+    page = row(matrix(tmp_path / "b", shed, blind=("step.composition",)), "waiting_mean_count")
+    assert (page.value, page.from_page) == (7.0, True)
 
 
 HIGHER = Observation(

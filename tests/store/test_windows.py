@@ -126,6 +126,50 @@ def test_devices_are_put_together(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_the_hottest_expert_and_the_busiest_rank_are_those_of_each_layer(tmp_path: Path) -> None:
+    columns = "routed_tokens, hottest_tokens, expert_mean_tokens, busiest_rank_tokens, rank_mean_tokens"
+    assert windows(tmp_path, "window_experts", [0, 100], columns, experts="""
+        process  task  start_ns  layer  expert  rank  ranks_count  expert_tokens
+        w        -     10        0      0       0     2            10
+        w        -     20        0      0       0     2            20
+        w        sql   20        0      1       1     2            10
+        w        -     10        1      0       0     2            5
+        w        -     10        1      1       1     2            35
+        w        -     100       0      0       -     1            4
+        w        -     100       0      1       -     1            4""") == [
+        (80, 65, 40, 65, 40), (8, 4, 4, None, None),
+    ]  # fmt: skip
+
+
+def test_the_time_of_drafts_is_counted_once(tmp_path: Path) -> None:
+    columns = "drafts_count, draft_output_tokens, draft_ns, draft_gap_ns"
+    assert windows(tmp_path, "window_drafts", [0], columns, speculation="""
+        task  start_ns  position  drafted_count  accepted_count  output_tokens  gap_ns  step_draft_ns
+        a     10        1         8              6               14             1000    100
+        a     10        2         8              4               -              -       -
+        b     10        1         2              2               4              500     -""") == [(10, 18, 100, 1000)]
+
+
+def test_pages_tell_means_increases_and_bounds_of_percentiles(tmp_path: Path) -> None:
+    columns = ("pages_count, page_ns, page_running_mean_count, page_kv_used_ratio, page_output_tokens, "
+               "page_ttft_count, page_ttft_p50_ns, page_ttft_p95_ns")  # fmt: skip
+    assert windows(tmp_path, "window_pages", [0, 100], columns, metrics="""
+        process  metric         kind     start_ns  end_ns  le   value
+        a        running_count  gauge    10        20      -    4
+        a        running_count  gauge    20        30      -    5
+        b        running_count  gauge    20        30      -    1
+        a        kv_used_ratio  gauge    20        30      -    0.5
+        a        output_tokens  counter  10        20      -    100
+        a        output_tokens  counter  20        30      -    50
+        a        ttft_ns        count    20        30      -    10
+        a        ttft_ns        bucket   20        30      40   5
+        a        ttft_ns        bucket   20        30      80   9
+        a        ttft_ns        bucket   20        30      inf  10
+        a        running_count  gauge    100       120     -    7""") == [
+        (2, 20, 5, 0.5, 150, 10, 40, None), (1, 20, 7, None, None, None, None, None),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("path", sorted((VIEWS / "window").glob("*.sql")), ids=lambda p: p.stem)
 def test_every_view_by_window_takes_a_run_without_rows(tmp_path: Path, path: Path) -> None:
     run = open_run(build_run(tmp_path, {}))

@@ -67,7 +67,7 @@ def test_an_empty_run_has_a_matrix_of_reasons(tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "r1", {})
     done = pellucid(tmp_path, "why", "--matrix")
     assert done.returncode == 0 and lines(done) == {}
-    assert "no step was recorded" in done.stdout and [n for n in ROWS if n not in done.stdout] == []
+    assert "no step and no metrics page was recorded" in done.stdout and [n for n in ROWS if n not in done.stdout] == []
 
 
 def test_top_has_a_short_form_that_fits_a_small_terminal(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,6 +69,16 @@ class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     only_with: str = ""    # what the engine must be doing, or nothing is said of the fact
 
 
+class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How an observation is taken from metrics pages, by columns of the view window_pages."""
+
+    over: str
+    at_least: int
+    value: str = ""
+    numerator: str = ""
+    denominator: str = ""
+
+
 class Observation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A row of the observation matrix. The head of observations.toml says what each key means."""
 
@@ -81,6 +91,8 @@ class Observation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at_least: int
     absent: str
     worse: Literal["higher", "lower", "neither"]
+    only_with: str = ""
+    page: Page | None = None
     value: str = ""
     numerator: str = ""
     denominator: str = ""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal
 
-from pellucid.catalog.load import Observation, observations
+from pellucid.catalog.load import Observation, Page, observations
 from pellucid.core.units import S_NS
 from pellucid.diagnose.past import Frame, look_back
 from pellucid.diagnose.registry import all_rules
@@ -30,7 +30,11 @@ COLLECT = {
     "gpu": "record on the host of the devices",
     "kv_residency": "run the engine with the probe, or its KV events, and prefix caching on",
     "prefix_lookups": "run the engine with the probe, and prefix caching on",
+    "speculation": "run the engine with the probe: its engine core counts drafts",
+    "experts": "run the engine with the probe: its workers count experts",
 }
+Facts = Mapping[str, BlindFact | None]     # None: some process sees it
+PAGES = "window_pages"
 State = Literal["ok", "watch", "bad", "unjudged", "blind", "not_applicable"]
 Columns = Mapping[str, Value]      # of all views, of one window
 
@@ -49,6 +53,7 @@ class Observed:
     baseline: float | None = None
     baseline_from: Literal["own_past", "catalogue"] | None = None
     times_worse: float | None = None           # than the baseline; below 1 is better
+    from_page: bool = False                    # taken from metrics pages, since the facts were not seen
     collect: str = ""                          # blind: how to turn it on
 
 
@@ -65,14 +70,17 @@ class Seen:
     run: RunReader
     _known: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def lacking(self, needs: Sequence[str]) -> str:
-        """The first of the columns without any value, in words; "" when each has some."""
+    def lacking(self, needs: Sequence[str], watched: bool) -> str:
+        """The first of the columns without any value, in words; "" when each has some. Where somebody `watched`, a
+        table without rows means that there was nothing."""
         for need in needs:
             table, column = need.split(".")
             if need not in self._known:
                 sql = f"SELECT count(*) AS rows_count, count({column}) AS values_count FROM {table}"
                 self._known[need] = self.run.one(sql)
             known = self._known[need]
+            if watched and not known["rows_count"]:
+                return ""
             if not known["rows_count"]:
                 return f"no {need}: no row was recorded"
             if not known["values_count"]:
@@ -81,62 +89,72 @@ class Seen:
 
 
 def observe(
-    run: RunReader, blind: Mapping[str, BlindFact], since_ns: int | None = None, horizon_ns: int | None = None,
+    run: RunReader, facts: Facts, since_ns: int | None = None, horizon_ns: int | None = None,
     rules: Sequence[Rule] | None = None,
 ) -> Matrix:  # fmt: skip
-    """`blind`: the facts that no process sees, as they last said. Spans are counted back from the last step's end."""
+    """`facts`: what the processes last said of each. Spans are counted back from the last step's end."""
     frame = look_back(run, all_rules() if rules is None else rules, since_ns, horizon_ns)
     windows = _columns(run, frame)
     seen = Seen(run)
-    rows = tuple(_row(name, entry, windows, frame, blind, seen) for name, entry in observations().items())
+    rows = tuple(_row(name, entry, windows, frame, facts, seen) for name, entry in observations().items())
     return Matrix(frame, rows)
 
 
 def _columns(run: RunReader, frame: Frame) -> Sequence[Columns]:
     """What all views say of each window, by the number of the window."""
     found: list[dict[str, Value]] = [{} for _ in frame.edges]
-    for view in dict.fromkeys(v for entry in observations().values() for v in entry.views):
+    for view in dict.fromkeys((*(v for entry in observations().values() for v in entry.views), PAGES)):
         for row in run.rows(f"SELECT * FROM {view}({list(frame.edges)}::BIGINT[])"):
             found[row["window_number"]] |= row
     return found
 
 
 def _row(
-    metric: str, entry: Observation, windows: Sequence[Columns], frame: Frame, blind: Mapping[str, BlindFact],
-    seen: Seen,
-) -> Observed:  # fmt: skip
-    unseen = next((blind[f] for f in entry.facts if f in blind), None)
+    metric: str, entry: Observation, windows: Sequence[Columns], frame: Frame, facts: Facts, seen: Seen
+) -> Observed:
+    unseen = next((blind for f in entry.facts if (blind := facts.get(f))), None)
+    if unseen is None and value_of(metric, entry, windows[-1]) is not None:
+        return _judged(metric, entry, entry, windows, frame)
+    if entry.page and value_of(metric, entry.page, windows[-1]) is not None:
+        return _judged(metric, entry, entry.page, windows, frame)
     if unseen is not None:
         return Observed(metric, "blind", unseen.reason, collect=unseen.collect)
-    value = value_of(metric, entry, windows[-1])
-    if value is None:
-        lacking = seen.lacking(entry.needs)
-        if lacking:
-            return Observed(metric, "blind", lacking, collect=COLLECT[lacking.split()[1].split(".")[0]])
-        return Observed(metric, "not_applicable", entry.absent)
-    over_count = int(windows[-1].get(entry.over) or 0)
-    past = [windows[n] for n in frame.healthy]
-    own = [v for c in past if _enough(entry, c) and (v := value_of(metric, entry, c)) is not None]
+    watched = bool(entry.facts) and all(f in facts for f in entry.facts)
+    nothing = bool(entry.only_with) and windows[-1].get(entry.only_with) == 0
+    lacking = "" if nothing else seen.lacking(entry.needs, watched)
+    if lacking:
+        return Observed(metric, "blind", lacking, collect=COLLECT[lacking.split()[1].split(".")[0]])
+    return Observed(metric, "not_applicable", entry.absent)
+
+
+def _judged(
+    metric: str, entry: Observation, taken: Observation | Page, windows: Sequence[Columns], frame: Frame
+) -> Observed:
+    """A row that has a value, `taken` from facts or from pages; its own past is taken from the same."""
+    now = windows[-1]
+    value, over_count = value_of(metric, taken, now), int(now.get(taken.over) or 0)
+    assert value is not None
+    past = [windows[n] for n in frame.healthy if (windows[n].get(taken.over) or 0) >= taken.at_least]
+    own = [v for columns in past if (v := value_of(metric, taken, columns)) is not None]
     baseline, baseline_from = _baseline(entry, own)
-    state, says, worse = _judge(entry, value, baseline, over_count, len(own))
+    state, says, worse = _judge(entry, value, baseline, len(own))
+    if state != "unjudged" and over_count < taken.at_least:
+        few = f"taken over {over_count} {taken.over.removesuffix('_count')}, and it takes {taken.at_least}"
+        state, says, worse = "unjudged", few, None
     return Observed(
-        metric, state, says, value, windows[-1].get(entry.numerator), windows[-1].get(entry.denominator), over_count,
-        baseline, baseline_from, worse,
+        metric, state, says, value, now.get(taken.numerator), now.get(taken.denominator), over_count, baseline,
+        baseline_from, worse, isinstance(taken, Page),
     )  # fmt: skip
 
 
-def value_of(metric: str, entry: Observation, columns: Columns) -> float | None:
+def value_of(metric: str, taken: Observation | Page, columns: Columns) -> float | None:
     """A column, or a ratio of two; one over time in ns is per second. None where there is nothing to divide by."""
-    if entry.value:
-        return columns.get(entry.value)
-    part, whole = columns.get(entry.numerator), columns.get(entry.denominator)
+    if taken.value:
+        return columns.get(taken.value)
+    part, whole = columns.get(taken.numerator), columns.get(taken.denominator)
     if part is None or not whole:
         return None
     return part / whole * (S_NS if metric.endswith("_per_s") else 1)
-
-
-def _enough(entry: Observation, columns: Columns) -> bool:
-    return (columns.get(entry.over) or 0) >= entry.at_least
 
 
 def _baseline(entry: Observation, own: list[float]) -> tuple[float | None, Literal["own_past", "catalogue"] | None]:
@@ -146,16 +164,13 @@ def _baseline(entry: Observation, own: list[float]) -> tuple[float | None, Liter
 
 
 def _judge(
-    entry: Observation, value: float, baseline: float | None, over_count: int, own_count: int
+    entry: Observation, value: float, baseline: float | None, own_count: int
 ) -> tuple[State, str, float | None]:
     if entry.worse == "neither":
         return "unjudged", "neither way is worse", None
     if baseline is None:
         few = f"{own_count} healthy windows before had enough of it"
         return "unjudged", f"no baseline: {few}, and it takes {MIN_PAST.value:.0f}", None
-    if over_count < entry.at_least:
-        over = entry.over.removesuffix("_count")
-        return "unjudged", f"taken over {over_count} {over}, and it takes {entry.at_least}", None
     worse = times_worse(entry, value, baseline)
     if worse >= entry.bad_ratio:
         return "bad", f"{worse:.1f} times worse", worse

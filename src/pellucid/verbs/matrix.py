@@ -27,7 +27,7 @@ Answer = dict[str, Any]
 def matrix(folder: Path, since_ns: int | None = None, horizon_ns: int | None = None) -> Answer:
     """Every row of the catalogue, whether it was seen or not. Never raises for what was not recorded."""
     run = open_run(folder)
-    found = observe(run, _blind(run), since_ns, horizon_ns)
+    found = observe(run, _facts(run), since_ns, horizon_ns)
     return {
         "run": read_info(folder).run_id,
         "window": _window(found.frame),
@@ -48,6 +48,7 @@ def _window(frame: Frame) -> Answer:
 
 
 def _row(row: Observed, entry: Observation) -> Answer:
+    taken = entry.page if row.from_page and entry.page else entry
     source = {"own_past": "median of the run's own healthy windows", "catalogue": entry.baseline_source}
     return {
         "area": entry.area,
@@ -62,20 +63,24 @@ def _row(row: Observed, entry: Observation) -> Answer:
         "times_worse": row.times_worse,
         "worse": entry.worse,
         "numerator": row.numerator,
-        "numerator_name": entry.numerator or None,
+        "from_page": row.from_page,
+        "numerator_name": taken.numerator or None,
         "denominator": row.denominator,
-        "denominator_name": entry.denominator or None,
-        "over": entry.over,
+        "denominator_name": taken.denominator or None,
+        "over": taken.over,
         "over_count": row.over_count,
         "meaning": entry.meaning,
     }
 
 
-def _blind(run: RunReader) -> dict[str, BlindFact]:
-    return {
+def _facts(run: RunReader) -> dict[str, BlindFact | None]:
+    """Every fact that a process spoke of; None for one that some process sees."""
+    latest = latest_facts(run)
+    blind = {
         name: BlindFact(
             "; ".join(sorted({f["reason"] for f in said if f["reason"]})) or "not visible",
             next((f["collect"] for f in said if f["collect"]), ""),
         )
-        for name, said in unseen(latest_facts(run)).items()
+        for name, said in unseen(latest).items()
     }
+    return {str(f["fact"]): blind.get(str(f["fact"])) for f in latest}

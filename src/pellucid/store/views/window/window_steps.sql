@@ -6,7 +6,7 @@
 --   output_tokens DOUBLE ÷ output_seen_ns DOUBLE             tokens sampled and kept ÷ time of those steps
 --   recomputed_tokens DOUBLE ÷ recomputed_of_tokens DOUBLE   computed again ÷ scheduled
 --   running_request_ns ÷ running_seen_ns DOUBLE              requests × time ÷ time: the mean number
---   waiting_…_request_ns ÷ waiting_…_seen_ns DOUBLE          the same, by reason
+--   waiting_request_ns ÷ waiting_seen_ns DOUBLE              the same of who waits; waiting_…_ by reason
 --   kv_used_block_ns ÷ kv_used_of_block_ns DOUBLE            blocks × time ÷ all blocks × time
 --   kv_cached_block_ns ÷ kv_cached_of_block_ns DOUBLE        the same
 --   kv_allocated_blocks_count DOUBLE                         taken from the free queue
@@ -29,6 +29,8 @@ SELECT window_number,
        sum(scheduled_tokens) FILTER (recomputed_tokens IS NOT NULL)::DOUBLE    AS recomputed_of_tokens,
        sum(running_count * step_ns)                                            AS running_request_ns,
        sum(step_ns) FILTER (running_count IS NOT NULL)                         AS running_seen_ns,
+       sum(waiting_count * step_ns)                                            AS waiting_request_ns,
+       sum(step_ns) FILTER (waiting_count IS NOT NULL)                         AS waiting_seen_ns,
        sum(waiting_sequence_cap_count * step_ns)                               AS waiting_sequence_cap_request_ns,
        sum(step_ns) FILTER (waiting_sequence_cap_count IS NOT NULL)            AS waiting_sequence_cap_seen_ns,
        sum(waiting_token_budget_count * step_ns)                               AS waiting_token_budget_request_ns,

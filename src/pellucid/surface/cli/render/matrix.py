@@ -23,6 +23,7 @@ AREAS = {
     "prefill_decode": "Prefill and decode", "kv_cache": "KV cache", "moe_speculation": "MoE and speculation",
     "hardware": "Hardware",
 }  # fmt: skip
+_SHORT = {"prefill_decode": "prefill", "kv_cache": "KV cache", "moe_speculation": "MoE, drafts", "hardware": "hardware"}
 _FROM = {"own_past": "own past", "catalogue": "catalogue", None: ""}
 _STATES = {"ok": "green", "watch": "yellow", "bad": "bold red", "unjudged": "dim"}
 _GROUPED = {"unjudged": "not judged", "blind": "blind", "not_applicable": "none here"}   # below, with the reason
@@ -43,6 +44,8 @@ def _parts(answer: Mapping[str, Any]) -> Iterator[RenderableType]:
         yield _reasons(rows)
     yield Text("")
     yield Text("–  not judged: neither way is worse, or the reason is below the rows", style="dim")
+    if any(row["from_page"] for row in answer["rows"]):
+        yield Text("page  from the engine's metrics page; a percentile is the upper bound of its bucket", style="dim")
     for note in answer["notes"]:
         yield Text(note, style="yellow")
 
@@ -51,7 +54,7 @@ def _window(window: Mapping[str, Any]) -> str:
     past, healthy = window["past_windows_count"], window["healthy_windows_count"]
     start_ns, end_ns = window["start_ns"], window["end_ns"]
     if end_ns is None:
-        return "no step was recorded"
+        return "no step and no metrics page was recorded"
     lasted = "the whole run" if start_ns is None else f"the last {duration(end_ns - start_ns)}"
     return f"{lasted}, beside its own past: {healthy} of {past} windows before it were healthy"
 
@@ -69,7 +72,7 @@ def _table(title: str, rows: Rows, width: int) -> Table:
     for row in rows:
         table.add_row(
             f"  {row['metric']}", cell(row["metric"], row["value"]), cell(row["metric"], row["baseline"]),
-            f" {_FROM[row['baseline_from']]}", Text(_state(row), style=_STATES[row["state"]]), Text(_worse(row)),
+            f" {_FROM[row['baseline_from']]}", Text(_state(row), style=_STATES[row["state"]]), Text(_note(row)),
         )  # fmt: skip
     return table
 
@@ -80,6 +83,10 @@ def _state(row: Mapping[str, Any]) -> str:
 
 def _worse(row: Mapping[str, Any]) -> str:
     return f"{row['times_worse']:.1f}×" if row["state"] in ("watch", "bad") else ""
+
+
+def _note(row: Mapping[str, Any]) -> str:
+    return " ".join(word for word in (_worse(row), "page" if row["from_page"] else "") if word)
 
 
 def _reasons(rows: Rows) -> Table:
@@ -103,9 +110,9 @@ def cell(metric: str, figure: float | None) -> str:
 
 
 def compact(answer: Mapping[str, Any]) -> Table:
-    """A few lines: each value by its name without the unit, what is worse than it was with how many times."""
+    """A few lines: each value by its name without the unit, (its baseline), and by how much it is worse."""
     table = grid(11)
-    for area, title in AREAS.items():
+    for area in AREAS:
         rows = [row for row in answer["rows"] if row["area"] == area]
         seen = [row for row in rows if row["value"] is not None]
         line = Text(" · ").join(_item(row) for row in seen)
@@ -114,7 +121,8 @@ def compact(answer: Mapping[str, Any]) -> Table:
         rest += [f"{len(rows) - len(seen) - blind} with nothing to see"] if len(rows) > len(seen) + blind else []
         if rest:
             line.append(f"{' · ' if seen else ''}{', '.join(rest)}", style="dim")
-        table.add_row(title.split()[0].lower() if area != "kv_cache" else "KV cache", line)
+        table.add_row(_SHORT[area], line)
+    table.add_row("", Text("(baseline) from its own healthy past; * from the catalogue", style="dim"))
     return table
 
 
@@ -122,5 +130,8 @@ def _item(row: Mapping[str, Any]) -> Text:
     unit = row["metric"].rsplit("_", 1)[-1]
     name = row["metric"].removesuffix("_per_s") if unit == "s" else row["metric"].removesuffix(f"_{unit}")
     figure = f"{cell(row['metric'], row['value'])}{'/s' if unit == 's' else ''}"
+    judged = row["state"] != "unjudged"
+    star = "*" if row["baseline_from"] == "catalogue" else ""
+    beside = f" ({cell(row['metric'], row['baseline'])}{star})" if judged else ""
     worse = f" {row['state']} {_worse(row)}" if _worse(row) else ""
-    return Text.assemble(f"{name} ", (f"{figure}{worse}", _STATES[row["state"]] if row["state"] != "unjudged" else ""))
+    return Text.assemble(f"{name} ", (f"{figure}{beside}{worse}", _STATES[row["state"]] if judged else ""))
