@@ -1,4 +1,4 @@
-"""Prompts that share text, or do not, in ways known in advance: what one user of the tiny model sends, one after another.
+"""Prompts that share text, or do not, in ways known in advance: what a user of the tiny model sends in turn.
 
     draw = documents_in_turn(8)(random.Random(7))
     draw().prompt        the first of eight documents and a question; the next call has the second one

@@ -135,16 +135,21 @@ def crowd(count: int, output_tokens: int) -> Traffic:
     return draw
 
 
-def choosing(*tasks: tuple[str, int, int, float]) -> Traffic:
-    """Task, users, tokens they may choose from, pause. A copied draft is right once in so many, or always for one."""
+EVEN, FIXED = 2.0, 0.0     # temperatures
+
+
+def choosing(choices: int, *tasks: tuple[str, int, float, float]) -> Traffic:
+    """Task, users, temperature, pause; answers are made of so many different tokens. When they are drawn, what followed
+    the last time is right about once in so many times; at temperature 0 an answer soon goes in circles.
+
+    The same tokens for all: beside requests with other ones, drafts that had to be kept were seen to be rejected.
+    """
 
     def draw(pick: random.Random) -> list[Ask]:
         asks: list[Ask] = []
-        for task, users, choices, think_s in tasks:
-            def one(task: str = task, choices: int = choices) -> Ask:
-                # Next to even at the highest temperature; a model's own words would be kept by their habits.
-                extra = {"temperature": 2.0 if choices > 1 else 0.0,
-                         "allowed_token_ids": list(range(1000, 1000 + choices))}  # fmt: skip
+        for task, users, temperature, think_s in tasks:
+            def one(task: str = task, temperature: float = temperature) -> Ask:
+                extra = {"temperature": temperature, "allowed_token_ids": list(range(1000, 1000 + choices))}
                 return Ask(0, story(pick, 30), pick.randint(100, 200), task, extra=extra)
 
             for _ in range(users):
@@ -217,11 +222,11 @@ _ALL = (
     ),
     Scenario(
         "drafts-rejected", "three users whose drafts are nearly all wrong, one whose drafts are all right", GEMMA,
-        (*CONTEXT, *drafts(8, 3)), choosing(("dice", 3, 12, 0.0), ("copy", 1, 1, 2.0)), "spec.not_worth_it",
+        (*CONTEXT, *drafts(8, 3)), choosing(12, ("dice", 3, EVEN, 0.0), ("copy", 1, FIXED, 2.0)), "spec.not_worth_it",
     ),
     Scenario(
         "deep-drafts", "four users, drafts of twelve tokens, each guessed right about every other time", GEMMA,
-        (*CONTEXT, *drafts(12, 2)), choosing(("coin", 4, 3, 0.0)), "spec.too_deep",
+        (*CONTEXT, *drafts(12, 2)), choosing(3, ("coin", 4, EVEN, 0.0)), "spec.too_deep",
     ),
     Scenario(
         "cap-reached", "two users, two may run at a time", GEMMA,
@@ -244,11 +249,11 @@ _ALL = (
     ),
     Scenario(
         "half-kept-drafts", "three users, drafts of two tokens of which about half are wrong", GEMMA,
-        (*CONTEXT, *drafts(2, 2)), choosing(("coin", 3, 3, 0.0)), None, "spec.not_worth_it",
+        (*CONTEXT, *drafts(2, 2)), choosing(3, ("coin", 3, EVEN, 0.0)), None, "spec.not_worth_it",
     ),
     Scenario(
         "short-drafts", "four users, drafts of three tokens: the last one is kept now and then", GEMMA,
-        (*CONTEXT, *drafts(3, 2)), choosing(("coin", 4, 3, 0.0)), None, "spec.too_deep",
+        (*CONTEXT, *drafts(3, 2)), choosing(3, ("coin", 4, EVEN, 0.0)), None, "spec.too_deep",
     ),
     Scenario(
         "kv-waits", "eight users send passages, KV blocks for about three of them, no more than sixteen may run", GEMMA,
@@ -280,8 +285,8 @@ _ALL = (
         "prefix.never_shareable",
     ),
     Scenario(
-        "id-last", "the same instructions each time, and the id behind them", TINY, SMALL_BLOCKS, each(1, id_last), None,
-        "prefix.never_shareable",
+        "id-last", "the same instructions each time, and the id behind them", TINY, SMALL_BLOCKS, each(1, id_last),
+        None, "prefix.never_shareable",
     ),
     Scenario(
         "salt-each", "the same instructions each time, under a new salt", TINY, SMALL_BLOCKS, each(1, salted(0)),

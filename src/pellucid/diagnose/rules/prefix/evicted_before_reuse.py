@@ -71,9 +71,9 @@ RULE = Rule(
     question="Are prompts computed again because their KV blocks were evicted too early?",
     needs=(
         Need("prefix_lookups", ("process", "request", "prompt_tokens", "cached_tokens", "evicted_tokens"),
-             "run the engine with the probe, and prefix caching on", ("family", "evicted_age_ns", "evicted_by")),
+             "run the engine with the probe, and prefix caching on", ("family", "evicted_age_ns", "evicted_by"), fact="kv.lives"),
         Need("kv_residency", ("process", "block_hash", "cached_ns"), "run the engine with the probe, and prefix caching on",
-             ("tier", "kv_group", "tokens", "removed_ns", "removed_reason")),
+             ("tier", "kv_group", "tokens", "removed_ns", "removed_reason"), fact="kv.lives"),
         Need("steps", ("kv_used_blocks_count", "kv_total_blocks_count", "running_count"), "run the engine with the probe",
              ("process", "start_ns", "kv_allocated_blocks_count")),
         Need("requests", ("queued_ns", "scheduled_ns", "first_token_ns"), "run the engine with the probe", ("arrival_ns",)),

@@ -70,7 +70,7 @@ RULE = Rule(
     question="Do prompts share text that the prefix cache cannot give, whatever its size?",
     needs=(
         Need("prefix_lookups", ("prompt_tokens", "cached_tokens", "salt_tokens", "tokenisation_tokens", "tail_tokens"),
-             "run the engine with the probe, and prefix caching on", ("miss_reason",)),
+             "run the engine with the probe, and prefix caching on", ("miss_reason",), fact="kv.lives"),
         Need("kv_residency", (), "run the engine with the probe, and prefix caching on", ("tokens",)),
         Need("requests", ("queued_ns", "scheduled_ns", "first_token_ns"), "run the engine with the probe", ("arrival_ns",)),
     ),
