@@ -73,7 +73,7 @@ RULE = Rule(
         Need("prefix_lookups", ("process", "request", "prompt_tokens", "cached_tokens", "evicted_tokens"),
              "run the engine with the probe, and prefix caching on", ("family", "evicted_age_ns", "evicted_by"), fact="kv.lives"),
         Need("kv_residency", ("process", "block_hash", "cached_ns"), "run the engine with the probe, and prefix caching on",
-             ("tier", "kv_group", "tokens", "removed_ns", "removed_reason"), fact="kv.lives"),
+             ("tier", "kv_group", "tokens", "removed_ns", "removed_reason", "stands_for_count"), fact="kv.lives"),
         Need("steps", ("kv_used_blocks_count", "kv_total_blocks_count", "running_count"), "run the engine with the probe",
              ("process", "start_ns", "kv_allocated_blocks_count")),
         Need("requests", ("queued_ns", "scheduled_ns", "first_token_ns"), "run the engine with the probe", ("arrival_ns",)),
