@@ -131,9 +131,9 @@ def facts_page() -> str:
         meaning = fact.meaning + (f" (only with {fact.only_with})" if fact.only_with else "")
         rows.append((f"`{name}`", fact.role, meaning, *(states.get(c, "not tried") for c in columns)))
     head = (
-        "# Facts\n\nWhat each process of an engine shows. A test on the real engine fails on any difference. Where it says "
-        "*by signatures* nothing ran: the names, parameters and attributes the hooks need were looked up in the engine's "
-        "wheel, as `python -m tools.check_wheel VERSION` does for any version.\n\n"
+        "# Facts\n\nWhat each process of an engine shows. A test on the real engine fails on any difference. Where it "
+        "says *by signatures* nothing ran: the names, parameters and attributes the hooks need were looked up in the "
+        "engine's wheel, as `python -m tools.check_wheel VERSION` does for any version.\n\n"
     )
     return GENERATED + head + table(("fact", "process", "meaning", *columns), rows)
 

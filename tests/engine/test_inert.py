@@ -14,6 +14,7 @@ from pellucid.testing.engine import stop
 from pellucid.testing.traffic import Ask, send
 from tools import real_engine
 from tools.prompts import tokens
+from tools.real_engine import OLDER, PYTHON
 from tools.recording import launch
 
 # Loads the plugins as every engine process does, then looks at what the probe would have wrapped.
@@ -34,10 +35,10 @@ print(json.dumps({
 """
 
 
-def loaded(**env: str) -> dict[str, list[object]]:
+def loaded(python: Path, **env: str) -> dict[str, list[object]]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith("PELLUCID")}
     done = subprocess.run(
-        [str(real_engine.PYTHON), "-c", LOOK], env={**clean, **real_engine.ENVIRONMENT, **env},
+        [str(python), "-c", LOOK], env={**clean, **real_engine.ENVIRONMENT, **env},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     seen = json.loads(done.stdout.splitlines()[-1])
@@ -45,16 +46,17 @@ def loaded(**env: str) -> dict[str, list[object]]:
     return seen
 
 
-@pytest.mark.parametrize("off", [True, False])
-def test_no_hook_without_a_folder_or_switched_off(tmp_path: Path, off: bool) -> None:
-    seen = loaded(PELLUCID_DIR=str(tmp_path), PELLUCID_OFF="1") if off else loaded()
+@pytest.mark.parametrize(("python", "off"), [(PYTHON, True), (PYTHON, False), (OLDER, False)])
+def test_no_hook_without_a_folder_or_switched_off(tmp_path: Path, python: Path, off: bool) -> None:
+    seen = loaded(python, PELLUCID_DIR=str(tmp_path), PELLUCID_OFF="1") if off else loaded(python)
     assert seen["loaded"], "the plugin was not called at all: nothing was tested"
     assert (seen["own"], seen["threads"]) == ([True] * 3, [])
     assert list(tmp_path.iterdir()) == []
 
 
-def test_with_a_folder_the_same_look_finds_hooks(tmp_path: Path) -> None:
-    assert False in list(loaded(PELLUCID_DIR=str(tmp_path))["own"])
+@pytest.mark.parametrize("python", [PYTHON, OLDER])
+def test_with_a_folder_the_same_look_finds_hooks(tmp_path: Path, python: Path) -> None:
+    assert False in list(loaded(python, PELLUCID_DIR=str(tmp_path))["own"])
 
 
 def test_an_engine_switched_off_serves_and_writes_nothing(tmp_path: Path) -> None:
