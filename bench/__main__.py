@@ -19,6 +19,7 @@ COMMANDS: dict[str, list[str]] = {
     "help_speed": [str(OURS), str(HERE / "help_speed.py")],
     "why_speed": [str(OURS), str(HERE / "why_speed.py")],
     "probe_cost": [str(ENGINE), str(HERE / "probe_cost.py"), str(MODEL)],
+    "expert_cost": [str(ENGINE), str(HERE / "expert_cost.py")],
     "recorder_day": [str(OURS), str(HERE / "recorder_day.py"), "--steps", "400000"],
     "engine_overhead": [str(OURS), "-m", "bench.engine_overhead"],
     "attribution": [str(OURS), "-m", "bench.attribution"],

@@ -23,7 +23,8 @@ LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 COMMANDS = "why|run|record|top|requests|steps|runs|doctor|load"
 COMMAND = re.compile(rf"(?:^|`| && )(pellucid (?:{COMMANDS})\b[^`\n]*)", re.MULTILINE)
 VARIABLE = re.compile(r"\bPELLUCID_[A-Z_]+\b")
-PROBE_VARIABLES = {"PELLUCID_DIR", "PELLUCID_OFF", "PELLUCID_DEPLOYMENT", "PELLUCID_RING_BYTES"}
+PROBE_VARIABLES = {"PELLUCID_DIR", "PELLUCID_OFF", "PELLUCID_DEPLOYMENT", "PELLUCID_RING_BYTES",
+                   "PELLUCID_EXPERTS_EVERY"}  # fmt: skip
 PATTERN = re.compile(r"[*<…]|NNNN|\.\.\.")     # stands for many names
 
 
