@@ -31,6 +31,7 @@ class Scene:
 
 
 ODD_PROMPTS = stream(40, 1500, 2000, 20, seed=1)
+BY_HAND = {"num_gpu_blocks_override": 240}
 SCENES = [
     Scene("light load", Shape(), stream(100, 500, 80, 40), None),
     Scene("busy, nobody waits", Shape(fixed_ms=20, per_token_ms=0.05), stream(200, 100, 80, 40), None),
@@ -48,6 +49,8 @@ SCENES = [
           "batch.prefill_stalling_decode", "--max-num-batched-tokens 128"),
     Scene("small cache", Shape(blocks=60, cap=16), stream(120, 150, 60, 100),
           "kv.preemption_storm", "--max-num-seqs 5"),
+    Scene("blocks for few prompts", Shape(blocks=240, cap=32, fixed_ms=60, per_token_ms=0.1, config=BY_HAND),
+          stream(200, 60, 300, 6), "kv.too_small", "--num-gpu-blocks-override 562"),
     Scene("slow engine core", Shape(fixed_ms=3, per_token_ms=0.01, schedule_ms=2, update_ms=1, gap_ms=1),
           stream(400, 60, 60, 60), "host.engine_core_busy", "--data-parallel-size 2"),
     Scene("slow way to the worker", Shape(fixed_ms=3, per_token_ms=0.01, handover_ms=4), stream(400, 60, 60, 60),
@@ -73,6 +76,12 @@ def test_the_cap_that_was_advised_heals(tmp_path: Path) -> None:
 def test_the_requests_that_were_advised_stop_the_storm(tmp_path: Path) -> None:
     answer = why(write_run(tmp_path, serve(Shape(blocks=60, cap=5), stream(120, 150, 60, 100))))
     assert "kv.preemption_storm" not in [f["id"] for f in answer["findings"]]
+
+
+def test_the_blocks_that_were_advised_let_all_run(tmp_path: Path) -> None:
+    shape = Shape(blocks=562, cap=32, fixed_ms=60, per_token_ms=0.1)
+    answer = why(write_run(tmp_path, serve(shape, stream(200, 60, 300, 6))))
+    assert "kv.too_small" not in [f["id"] for f in answer["findings"]]
 
 
 def test_the_chunk_that_was_advised_ends_the_stalls(tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ from pellucid.diagnose.rule import Case, Gain, Limit, Move, Need, Row, Rule, Ver
 HELD_BACK = Limit(0.2, "ratio", "chosen: waiting in less than a fifth of the busy time is bursts, which a queue is for")
 WASTED = Limit(0.05, "ratio", "chosen: from a twentieth of the work on, kv.preemption_storm says what is wrong")
 QUEUE_SHARE = Limit(0.1, "ratio", "chosen: removing less than a tenth of TTFT is not felt")
-LOW_SHARE = Limit(0.5, "ratio", "chosen: the newly admitted share the step, so up to half of the wait may move to prefill")
 KV_FILL = Limit(0.95, "ratio", "chosen: a twentieth of the blocks kept for the last, partly filled block of each request")
 
 
@@ -45,7 +44,7 @@ def judge(row: Row) -> Verdict:
     return found(
         f"KV blocks for {running:.0f} requests (p95), while {demand:.0f} (p95) were there and might run: others waited for blocks in "
         f"{percent(ratio)} of the busy time; the queue is {percent(share)} of TTFT",
-        Gain("ttft_mean_ns", LOW_SHARE.value * share, share, "end_to_end"),
+        Gain("ttft_mean_ns", 0.0, share, "end_to_end"),      # none where compute is short too: the wait moves to prefill
         {"kv_cache_memory": float(max(wanted, blocks + 1))},
     )
 
@@ -83,7 +82,7 @@ RULE = Rule(
                (SELECT sum(first_token_ns - coalesce(arrival_ns, queued_ns)) FROM requests) AS request_ttft_ns
         FROM s
     """,
-    judge=judge, limits=(HELD_BACK, WASTED, QUEUE_SHARE, LOW_SHARE, KV_FILL),
+    judge=judge, limits=(HELD_BACK, WASTED, QUEUE_SHARE, KV_FILL),
     moves=(Move("kv_cache_memory", "raise", "memory that nothing else can use", "kv_total_blocks_count"),),
     falsified_by="queue_mean_ns does not fall after the move, or requests wait for something else",
     explained_by=(),
