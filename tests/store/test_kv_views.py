@@ -94,7 +94,7 @@ def test_a_block_that_is_cached_again_in_the_moment_it_goes_wants_one_more(tmp_p
 
 
 def test_a_distance_counts_all_blocks_that_were_taken_where_the_steps_say_it(tmp_path: Path) -> None:
-    """Evicted in the step at 20, wanted again in that at 40: 21 and 22 blocks were taken, some of which held nothing."""
+    """Evicted in the step at 20, wanted again in that at 40: 21 and 22 were taken, some of which held nothing."""
     assert view(tmp_path, "block_returns", "tier, distance_count", kv_residency="""
         process  tier    block_hash  cached_ns  removed_ns  removed_reason
         p        device  a           0          21          evicted
@@ -135,3 +135,15 @@ def test_a_life_that_stands_for_several_counts_for_them(tmp_path: Path) -> None:
     columns = "fate, blocks_count, found_blocks_count, hits_count, returned_count, distance_p50_count"
     found = {row[0]: row[1:] for row in view(tmp_path, "kv_tiers", columns, kv_residency=lives)}
     assert found == {"evicted": (8, 4, 4, 4, 8.0), "there": (4, 0, 0, None, None)}
+
+
+def test_ages_and_idle_times_at_eviction_are_in_powers_of_two(tmp_path: Path) -> None:
+    """A millisecond exactly is in the bucket that ends there; a block found when it went was idle for no time."""
+    assert view(tmp_path, "kv_ages", "tier, up_to_ns, evicted_count, idle_count", kv_residency="""
+        process  tier    block_hash  cached_ns  last_used_ns  removed_ns  removed_reason  stands_for_count
+        p        device  a           0          1000000       1000000     evicted         -
+        p        device  b           0          0             1000001     evicted         4
+        p        device  c           0          0             9000000     cleared         -
+        p        device  d           0          0             -           -               -""") == [
+        ("device", 0, 0, 1), ("device", 1_000_000, 1, 0), ("device", 2_000_000, 4, 4),
+    ]  # fmt: skip

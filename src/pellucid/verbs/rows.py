@@ -82,6 +82,7 @@ BLOCKS = {
     "tier": _blocks("kv_tiers", "tier, fate", (), (
         "tier", "fate", "blocks_count", "found_blocks_count", "hits_count", "age_p50_ns", "age_p95_ns", "idle_p50_ns",
         "idle_p95_ns", "returned_count", "away_p50_ns", "distance_p50_count", "distance_p90_count")),
+    "age": _blocks("kv_ages", "tier, up_to_ns", (), ("tier", "up_to_ns", "evicted_count", "idle_count")),
     "life": _blocks("block_lives", "cached_ns, process, block_hash, kv_group", (
         "cached_ns", "last_used_ns", "freed_ns", "removed_ns"), (
         "block_hash", "tier", "cached_ns", "age_ns", "idle_ns", "hits_count", "removed_reason", "request", "removed_by",
