@@ -167,3 +167,28 @@ def test_a_visible_fact_without_rows_was_looked_for_and_is_not_there(tmp_path: P
         verdict = next(r.verdict for r in report.results if r.rule.id == "moe.expert_skew")
         assert verdict.kind == expected
         assert ("the kernel does not tell" in verdict.says) == (state == "blind")
+
+
+COST = ("process", "step", "start_ns", "end_ns", "host_gap_ns", "decode_requests_count", "scheduled_tokens",
+        "draft_tokens", "prefill_tokens", "recomputed_tokens")  # fmt: skip
+MATCHED = "SELECT CASE WHEN matched_steps_count = 50 THEN 9 ELSE 0 END AS waiting_mean_count FROM speculation_cost"
+
+
+def every_other_drafts() -> Rows:
+    rows = steps([9] * 100)
+    for n, step in enumerate(rows["steps"]):
+        step |= {"decode_requests_count": 1, "draft_tokens": n % 2, "scheduled_tokens": 1 + n % 2, "prefill_tokens": 0,
+                 "recomputed_tokens": 0, "host_gap_ns": 0}  # fmt: skip
+    return rows
+
+
+def test_what_a_step_costs_is_seen_through_a_view_of_the_whole_span_in_every_window(tmp_path: Path) -> None:
+    rule = replace(RULE, needs=(Need("steps", COST, "turn it on"),), views=("speculation_cost",), evidence=MATCHED)
+    assert judged(tmp_path, every_other_drafts(), rule).results[0].found_count() == 5
+
+
+def test_a_rule_cannot_read_a_view_it_did_not_declare_nor_one_over_columns_it_does_not_need(tmp_path: Path) -> None:
+    undeclared = replace(RULE, needs=(Need("steps", COST, "turn it on"),), evidence=MATCHED)
+    assert kind(tmp_path / "1", every_other_drafts(), rule=undeclared) == "broken"
+    narrow = replace(undeclared, needs=(Need("steps", COST[:-1], "turn it on"),), views=("speculation_cost",))
+    assert kind(tmp_path / "2", every_other_drafts(), rule=narrow) == "broken"
