@@ -50,11 +50,13 @@ def rule_page(rule: Rule) -> str:
         if value in rule.limits
     ]
     moves = [(f"[{m.knob}](../knobs.md#{m.knob})", m.direction, m.cost) for m in rule.moves]
+    views = f" Through views of the store: {', '.join(f'`{v}`' for v in rule.views)}." if rule.views else ""
     explained = ", ".join(f"[{r}]({r}.md)" for r in rule.explained_by) or "no other rule"
     return GENERATED + "\n\n".join((
         f"# {rule.id}", f"**{rule.question}**", _story(story),
         "## Needs", table(("table", "columns", "used when there", "how to turn them on"), needs),
-        "## Evidence\n\nOne row; it is printed with the verdict.", f"```sql\n{dedent(rule.evidence).strip()}\n```",
+        f"## Evidence\n\nOne row; it is printed with the verdict.{views}",
+        f"```sql\n{dedent(rule.evidence).strip()}\n```",
         "## Limits", table(("limit", "value", "because"), limits),
         "## Moves", table(("knob", "direction", "cost"), moves),
         f"Falsified when {rule.falsified_by}.", f"A symptom, not a cause, when found beside: {explained}.",
