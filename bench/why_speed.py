@@ -26,7 +26,7 @@ from pellucid.store.schema import TABLES
 
 SEGMENT_ROWS = 200_000
 LIMIT_S = 2.0
-MATRIX_LIMIT_S = 2.0      # more than `why`: it reads the steps a second time and asks every rule of eight windows
+MATRIX_LIMIT_S = 2.0      # more than `why`: it reads the steps a second time and asks the rules of five windows
 ONCE = """
 import sys
 from pathlib import Path

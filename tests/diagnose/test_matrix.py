@@ -68,13 +68,13 @@ def row(found: Matrix, metric: str) -> Observed:
 
 
 def test_the_baseline_is_the_median_of_the_runs_own_healthy_past(tmp_path: Path) -> None:
-    """Four past windows; somebody found something in the second, whose waiting is not in the baseline."""
-    parts = [steps(40, 40 * n, waiting_kv_count=w, waiting_count=w) for n, w in enumerate((1, 9, 2, 3, 6))]
+    """Five past windows; somebody found something in the second, whose waiting is not in the baseline."""
+    parts = [steps(40, 40 * n, waiting_kv_count=w, waiting_count=w) for n, w in enumerate((1, 9, 2, 3, 4, 5))]
     found = matrix(tmp_path, joined(*parts), since_ns=40 * STEP_NS)
     kv = row(found, "waiting_kv_mean_count")
-    assert len(found.frame.edges) == 9 and set(found.frame.healthy) == {0, 1, 4, 5, 6, 7}
-    assert (kv.value, kv.baseline, kv.baseline_from) == (6.0, 2.0, "own_past")
-    assert (kv.state, kv.times_worse) == ("watch", 3.0)
+    assert (len(found.frame.edges), found.frame.healthy) == (6, (0, 2, 3, 4))
+    assert (kv.value, kv.baseline, kv.baseline_from) == (5.0, 2.5, "own_past")
+    assert (kv.state, kv.times_worse) == ("watch", 2.0)
 
 
 def test_without_enough_healthy_past_the_catalogue_is_asked_and_says_so(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_without_any_baseline_there_is_no_state(tmp_path: Path) -> None:
 
 def test_a_window_no_rule_could_judge_is_not_healthy(tmp_path: Path) -> None:
     frame = look_back(opened(tmp_path, steps(200, waiting_count=None)), (RULE,))
-    assert (len(frame.edges), frame.healthy) == (9, ())
+    assert (len(frame.edges), frame.healthy) == (6, ())
 
 
 def test_the_window_is_the_span_asked_for_or_the_last_part(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_the_window_is_the_span_asked_for_or_the_last_part(tmp_path: Path) -> No
     end_ns = BASE + 200 * STEP_NS
     assert look_back(run, (RULE,), 5 * SECOND).edges[-1] == end_ns - 5 * SECOND
     last = look_back(run, (RULE,)).edges[-1]
-    assert abs(last - (end_ns - 200 * STEP_NS // 9)) < 2 * STEP_NS
+    assert abs(last - (end_ns - 200 * STEP_NS // 6)) < 2 * STEP_NS
     assert look_back(run, (RULE,), 5 * SECOND, 8 * SECOND).edges == (end_ns - 8 * SECOND + STEP_NS, end_ns - 5 * SECOND)
     assert look_back(run, (RULE,), 999 * SECOND).edges == (BASE,)
 
@@ -179,12 +179,12 @@ PAGES = replace(
 
 
 def test_a_run_of_metrics_pages_has_what_pages_tell_and_is_blind_for_the_rest(tmp_path: Path) -> None:
-    found = matrix(tmp_path, pages(36, [2] * 32 + [9] * 4), rules=(PAGES,))
-    assert (len(found.frame.edges), len(found.frame.healthy)) == (9, 8)
+    found = matrix(tmp_path, pages(36, [2] * 30 + [9] * 6), rules=(PAGES,))
+    assert (len(found.frame.edges), len(found.frame.healthy)) == (6, 5)
     waiting, rate = row(found, "waiting_mean_count"), row(found, "output_tokens_per_s")
     assert (waiting.value, waiting.baseline, waiting.baseline_from) == (9.0, 2.0, "own_past")
     assert (waiting.state, waiting.from_page) == ("watch", True)
-    assert (rate.value, rate.numerator, rate.denominator) == (10.0, 200, 20 * SECOND)
+    assert (rate.value, rate.numerator, rate.denominator) == (10.0, 300, 30 * SECOND)
     assert row(found, "waiting_kv_mean_count").state == "blind"
 
 

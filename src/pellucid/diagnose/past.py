@@ -4,7 +4,8 @@
      healthy    found      healthy    healthy     ← observed
 
 Without a span asked for, the run is cut into parts with the same busy time and the last of them is the window. A past
-window is healthy when a rule could judge it and none found anything in it. A run of metrics pages is cut by time.
+window is healthy when a rule could judge it and none found anything in it; rules that cannot judge the whole are not
+asked. A run of metrics pages is cut by time.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from pellucid.diagnose import scraped
-from pellucid.diagnose.evidence import Evidence, Window, gather
+from pellucid.diagnose.evidence import WHOLE, Evidence, Window, gather
 from pellucid.diagnose.rule import Limit, Rule
 from pellucid.diagnose.run import CLEAR, FOUND, judge_once
 from pellucid.diagnose.span import NEEDS, Span, cuts, span_of
 from pellucid.store.read import RunReader
 
-PAST_WINDOWS = Limit(8, "windows", "chosen: an odd one or two among them do not move their median")
+PAST_WINDOWS = Limit(5, "windows", "chosen: as many as a finding is looked for in; an odd one does not move their median")
 WINDOW_STEPS = Limit(20, "steps", "chosen: twice what a rule takes to judge, since every rule has to be asked")
 WINDOW_PAGES = Limit(4, "pages", "chosen: three increases at least, whichever page the cut falls on")
 Cut = Callable[[Evidence, int, int, int], list[int] | None]
@@ -48,7 +49,8 @@ def look_back(
     if stepped is None:  # a page tells what came before it
         edges = (edges[0], *(edge + 1 for edge in edges[1:]))
     past = [Window(a, b) for a, b in pairwise(edges)]
-    healthy = tuple(n for n, window in enumerate(past) if _healthy(rules, evidence, window))
+    able = [rule for rule in rules if past and judge_once(rule, evidence, WHOLE, {})[1].kind in (CLEAR, FOUND)]
+    healthy = tuple(n for n, window in enumerate(past) if _healthy(able, evidence, window))
     return Frame(edges, healthy, span.end_ns)
 
 
