@@ -28,7 +28,8 @@ from pellucid.store.segment import Files, find, read_tail
 LOCK = "recorder.lock"
 EXAMPLE_FOLDER = Path(pellucid.__file__).parent / "example"
 # Where the first and the last moment of a run are looked for.
-_SPANS = {"steps": ("start_ns", "end_ns"), "step_minutes": ("start_ns", "end_ns"), "host": ("time_ns", "time_ns")}
+_SPANS = {"steps": ("start_ns", "end_ns"), "step_minutes": ("start_ns", "end_ns"), "host": ("time_ns", "time_ns"),
+          "metrics": ("start_ns", "end_ns")}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import httpx
 
@@ -20,10 +21,19 @@ from pellucid.collect.openmetrics.translate import Key
 from pellucid.core.clock import Clock, anchor_now, monotonic_ns
 from pellucid.core.errors import Failed
 from pellucid.core.settings import number
-from pellucid.store.write import Limits, RunWriter
+from pellucid.store.write import Limits, Row, RunWriter
 
 LOOK_S = 0.05              # how often to ask whether to stop
 LONGEST_WAIT_S = 10.0      # for a page; engines answer in milliseconds, also under load, unless their loop is stuck
+
+
+Append = Callable[[str, Row], None]
+
+
+class Beside(Protocol):
+    def cycle(self, now_ns: int) -> None: ...       # often; never waits
+
+    def end(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +42,7 @@ class Scraping:
     headers: Mapping[str, str] = field(default_factory=dict)
     unseen: Mapping[str, str] = field(default_factory=dict)     # facts that no metrics page has → what they are
     collect: str = ""                                           # how to see them
+    beside: Callable[[Append], Beside] | None = None            # what else is recorded into the same run
 
 
 def record(at: Endpoint, folder: Path, how: Scraping, stop: Callable[[], bool], clock: Clock = monotonic_ns) -> Pages:
@@ -51,20 +62,28 @@ def record(at: Endpoint, folder: Path, how: Scraping, stop: Callable[[], bool], 
 
 
 def _record(http: httpx.Client, at: Endpoint, how: Scraping, stop: Callable[[], bool], writer: RunWriter) -> Pages:
+    beside = how.beside(writer.append) if how.beside is not None else None
     pages = Pages(writer.append, anchor_now())
     write_unseen(writer, how.unseen, how.collect)
-    began_ns = due_ns = writer.clock()
+    due_ns = writer.clock()
+    described: set[str] = set()
     while True:
         _scrape(http, at, pages, writer.clock)
+        for process in pages.speakers.keys() - described:
+            version = pages_over_http.version(http, at, pages.speakers[process].version_path)
+            pages.source(process, version, writer.clock())
+            described.add(process)
         writer.tick()
         due_ns = max(due_ns + how.every_ns, writer.clock())
         while writer.clock() < due_ns and not stop():
             time.sleep(LOOK_S)
+            if beside is not None:
+                beside.cycle(writer.clock())
             writer.tick()
         if stop():
             break
-    for process, speaker in pages.speakers.items():
-        pages.source(process, pages_over_http.version(http, at, speaker.version_path), began_ns)
+    if beside is not None:
+        beside.end()
     return pages
 
 

@@ -62,10 +62,10 @@ RULE = Rule(
                           sum(value) FILTER (metric = 'ttft_ns' AND kind = 'sum')    AS ttft_ns,
                           sum(value) FILTER (metric = 'ttft_ns' AND kind = 'count')  AS requests_count,
                           sum(value) FILTER (metric = 'itl_ns' AND kind = 'sum')
-                              / sum(value) FILTER (metric = 'itl_ns' AND kind = 'count') AS itl_mean_ns
+                              / nullif(sum(value) FILTER (metric = 'itl_ns' AND kind = 'count'), 0) AS itl_mean_ns
                       FROM metrics GROUP BY process),
              replica AS (SELECT *, ttft_ns / requests_count AS ttft_mean_ns FROM sums WHERE requests_count >= {ENOUGH.value}),
-             others AS (SELECT a.process, median(b.ttft_mean_ns) AS ttft_others_ns, median(b.itl_mean_ns) AS itl_others_ns
+             others AS (SELECT a.process, nullif(median(b.ttft_mean_ns), 0) AS ttft_others_ns, nullif(median(b.itl_mean_ns), 0) AS itl_others_ns
                         FROM replica a JOIN replica b ON a.process <> b.process GROUP BY a.process),
              beside AS (SELECT *, ttft_mean_ns / ttft_others_ns AS ttft_times, itl_mean_ns / itl_others_ns AS itl_times
                         FROM replica JOIN others USING (process))

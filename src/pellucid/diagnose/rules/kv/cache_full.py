@@ -79,7 +79,7 @@ RULE = Rule(
                           max(value) FILTER (metric = 'kv_used_ratio') >= {FULL.value} AS is_full,
                           sum(value) FILTER (metric = 'waiting_count') AS waiting_count,
                           sum(value) FILTER (metric = 'running_count') AS running_count FROM metrics GROUP BY ALL),
-             mean AS (SELECT metric, sum(value) FILTER (kind = 'sum') / sum(value) FILTER (kind = 'count') AS mean_ns
+             mean AS (SELECT metric, sum(value) FILTER (kind = 'sum') / nullif(sum(value) FILTER (kind = 'count'), 0) AS mean_ns
                       FROM metrics GROUP BY metric)
         SELECT count(is_full)                                               AS pages_count,
                count(*) FILTER (is_full)                                    AS full_pages_count,
@@ -89,7 +89,7 @@ RULE = Rule(
                any_value((SELECT sum(value) FROM metrics WHERE metric = 'preempted_count'))       AS preempted_count,
                any_value((SELECT max(value) FROM metrics WHERE metric = 'kv_total_blocks_count')) AS kv_total_blocks_count,
                any_value((SELECT max(mean_ns) FROM mean WHERE metric = 'queue_ns')
-                   / (SELECT max(mean_ns) FROM mean WHERE metric = 'ttft_ns'))                    AS queue_ttft_ratio
+                   / (SELECT nullif(max(mean_ns), 0) FROM mean WHERE metric = 'ttft_ns'))                    AS queue_ttft_ratio
         FROM page
     """,
     judge=judge,

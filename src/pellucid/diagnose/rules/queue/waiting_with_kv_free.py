@@ -81,7 +81,7 @@ RULE = Rule(
                           sum(value) FILTER (metric = 'running_count') AS running_count,
                           max(value) FILTER (metric = 'kv_used_ratio') AS kv_used_ratio FROM metrics GROUP BY ALL),
              most AS (SELECT *, max(running_count) FILTER (waiting_count > 0) OVER (PARTITION BY process) AS most_count FROM page),
-             mean AS (SELECT metric, sum(value) FILTER (kind = 'sum') / sum(value) FILTER (kind = 'count') AS mean_ns
+             mean AS (SELECT metric, sum(value) FILTER (kind = 'sum') / nullif(sum(value) FILTER (kind = 'count'), 0) AS mean_ns
                       FROM metrics GROUP BY metric)
         SELECT count(waiting_count)                                                         AS pages_count,
                count(*) FILTER (waiting_count > 0)                                          AS waiting_pages_count,
@@ -90,7 +90,7 @@ RULE = Rule(
                quantile_cont(waiting_count, .95) FILTER (waiting_count > 0)                 AS waiting_p95_count,
                quantile_cont(kv_used_ratio, .95) FILTER (waiting_count > 0)                 AS kv_used_p95_ratio,
                any_value((SELECT max(mean_ns) FROM mean WHERE metric = 'queue_ns')
-                   / (SELECT max(mean_ns) FROM mean WHERE metric = 'ttft_ns'))              AS queue_ttft_ratio
+                   / (SELECT nullif(max(mean_ns), 0) FROM mean WHERE metric = 'ttft_ns'))              AS queue_ttft_ratio
         FROM most
     """,
     judge=judge,
