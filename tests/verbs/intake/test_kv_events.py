@@ -14,9 +14,11 @@ import pytest
 from pellucid.core.errors import AskedWrongly
 from pellucid.store.read import open_run
 from pellucid.surface.cli import main
+from pellucid.verbs.intake.attach import Attach, attach
 from pellucid.verbs.intake.kv_events import endpoints, follow_kv_events
 from pellucid.verbs.record import RecordInto
 from tests.collect.kv_events.publisher import Publisher, batch, removed, stored
+from tests.collect.openmetrics.endpoint import ok, serving
 
 
 def test_events_become_a_run(tmp_path: Path) -> None:
@@ -59,3 +61,28 @@ def test_nothing_to_hear_leaves_a_run_that_says_so(tmp_path: Path) -> None:
 def test_the_probe_or_its_absence_is_recorded(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["record", *words]) == 2
     assert "not both" in capsys.readouterr().err
+
+
+def test_events_are_recorded_beside_a_metrics_page(tmp_path: Path) -> None:
+    with Publisher() as p, serving(ok("vllm:num_requests_running 1\n")) as page:
+        sent = list[int]()
+
+        def stop() -> bool:
+            """Sends when the subscriber is there; lets it have a few looks at what came."""
+            if not sent and p.pub.poll(0):
+                p.send(batch([stored(1, 2), removed(1)]))
+            sent.extend([1] * bool(p.next))
+            return len(sent) > 20
+
+        how = Attach(RecordInto(tmp_path), 20_000_000, kv=endpoints([p.events], [p.replay or ""]))
+        done = attach(page.name, how, stop)
+    run = open_run(done.folder)
+    lives = run.rows("SELECT process, removed_reason AS r FROM kv_residency ORDER BY r")
+    assert lives == [{"process": "kv_events-0", "r": "evicted"}, {"process": "kv_events-0", "r": None}]
+    assert run.one("SELECT count(*) > 0 AS seen FROM metrics") == {"seen": True}
+
+
+def test_an_address_that_is_none_leaves_no_run(tmp_path: Path) -> None:
+    with serving(ok("vllm:num_requests_running 1\n")) as page, pytest.raises(AskedWrongly, match="tcp://host:5557"):
+        attach(page.name, Attach(RecordInto(tmp_path), kv=endpoints(["nonsense"])), lambda: True)
+    assert list((tmp_path / "runs").iterdir()) == []

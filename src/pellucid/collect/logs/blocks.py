@@ -16,7 +16,7 @@ TRACEBACK = re.compile(r"Traceback \(most recent call last\)")
 BEGINS_BARE = re.compile(r"Traceback \(most recent call last\)|^Exception ignored in")
 GOES_ON = re.compile(r"^$|^\s|^Traceback |^The above exception |^During handling of |^[+|]")
 EXCEPTION = re.compile(
-    r"^\s*\|?\s*((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Failure))(?:: (.*)|:?)$"
+    r"^\s*\|?\s*((?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*)?(?:Error|Exception|Interrupt|Exit|Timeout|Failure))(?:: (.*)|:?)$"
 )
 MOST_KEPT = 400       # lines of a block that are looked at
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pellucid.core.errors import AskedWrongly
 from pellucid.core.units import S_NS, duration
-from pellucid.surface.cli.options import header_option, headers, path, say, span_ns
+from pellucid.surface.cli.options import header_option, headers, kv_options, path, say, span_ns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,18 +28,21 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--for", dest="limit_ns", type=span_ns, metavar="SPAN", help="stop after 60s, 5m, 1h")
     parser.add_argument("--run-folder", type=path, metavar="F", help="record into this folder (default: a new run)")
     header_option(parser)
+    kv_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     from pellucid.core.settings import home
     from pellucid.verbs.intake import attach as verb
+    from pellucid.verbs.intake.kv_events import endpoints
     from pellucid.verbs.record import RecordInto, any_of, stop_after, stop_on_signals
 
     stops = [stop_on_signals()]
     if args.limit_ns is not None:
         stops.append(stop_after(args.limit_ns))
     how = verb.Attach(
-        RecordInto(home(), args.run_folder), args.every_ns or verb.often_enough(args.limit_ns), headers(args)
+        RecordInto(home(), args.run_folder), args.every_ns or verb.often_enough(args.limit_ns), headers(args),
+        endpoints(args.kv_events or (), args.kv_replay or ()),
     )
     done = verb.attach(args.url, how, any_of(*stops), lambda folder: say(f"recording into {folder}"))
     if done.unmapped:

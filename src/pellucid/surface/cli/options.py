@@ -28,6 +28,11 @@ def json_option(parser: argparse.ArgumentParser | argparse._MutuallyExclusiveGro
     parser.add_argument("--json", action="store_true", help="JSON on stdout")
 
 
+def kv_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--kv-events", action="append", metavar="ADDRESS", help="an engine's KV event publisher, tcp://host:5557; again for each data-parallel rank")  # noqa: E501
+    parser.add_argument("--kv-replay", action="append", metavar="ADDRESS", help="where to have lost events again, tcp://host:5558; one for each --kv-events")  # noqa: E501
+
+
 def span_ns(text: str) -> int:
     try:
         return parse_span_ns(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from pellucid.surface.cli.options import path, say, span_ns
+from pellucid.surface.cli.options import kv_options, path, say, span_ns
 
 if TYPE_CHECKING:
     from pellucid.verbs.record import RecordInto, Stop
@@ -30,11 +30,6 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until-exit", type=int, metavar="PID", help="stop when this process is gone")
     parser.add_argument("--home", type=path, help="where recordings go (default: $PELLUCID_HOME)")
     kv_options(parser)
-
-
-def kv_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--kv-events", action="append", metavar="ADDRESS", help="an engine's KV event publisher, tcp://host:5557; again for each data-parallel rank")  # noqa: E501
-    parser.add_argument("--kv-replay", action="append", metavar="ADDRESS", help="where to have lost events again, tcp://host:5558; one for each --kv-events")  # noqa: E501
 
 
 def run(args: argparse.Namespace) -> int:

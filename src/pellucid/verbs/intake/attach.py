@@ -8,17 +8,20 @@ What no metrics page has goes into `facts` as blind, with what the probe would a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pellucid.catalog.load import facts
+from pellucid.collect.kv_events.follow import Endpoint as Publisher
+from pellucid.collect.kv_events.follow import Follower
 from pellucid.collect.openmetrics import history, scrape
 from pellucid.collect.openmetrics.address import endpoint
 from pellucid.collect.openmetrics.rows import Pages
 from pellucid.core.clock import anchor_now
 from pellucid.core.units import S_NS
 from pellucid.verbs.record import RecordInto, Stop, new_run
+from pellucid.verbs.site import site_key
 
 PROBE = "pip install pellucid-probe in the engine's environment, then pellucid run -- <engine command>"
 EVERY_NS = 5 * S_NS        # a page every five seconds: engines refresh their gauges every second or slower
@@ -32,6 +35,7 @@ class Attach:
     into: RecordInto
     every_ns: int = EVERY_NS
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    kv: Sequence[Publisher] = ()       # publishers of KV events, to be followed beside the page
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +49,14 @@ class Attached:
 def attach(url: str, how: Attach, stop: Stop, began: Callable[[Path], None] = lambda _: None) -> Attached:
     """Blocks until `stop()`. `began` is told the run's folder before the first row. Raises AskedWrongly or Failed."""
     at = endpoint(url)
-    scraping = scrape.Scraping(how.every_ns, how.headers, unseen(), PROBE)
+    beside = _kv_events(how) if how.kv else None
+    scraping = scrape.Scraping(how.every_ns, how.headers, unseen(), PROBE, beside)
     return _attached(*_into(how.into, at.url, lambda folder: scrape.record(at, folder, scraping, stop), began))
+
+
+def _kv_events(how: Attach) -> Callable[[scrape.Append], Follower]:
+    key = site_key(how.into.home)
+    return lambda append: Follower(how.kv, key, append, anchor_now())
 
 
 def recall(
