@@ -21,7 +21,7 @@ from pellucid.diagnose.run import CLEAR, FOUND, judge_once
 from pellucid.diagnose.span import NEEDS, Span, cuts, span_of
 from pellucid.store.read import RunReader
 
-PAST_WINDOWS = Limit(5, "windows", "chosen: as many as a finding is looked for in; an odd one does not move their median")
+PAST_WINDOWS = Limit(5, "windows", "chosen: as many as a finding is looked for in; an odd one does not move the median")
 WINDOW_STEPS = Limit(20, "steps", "chosen: twice what a rule takes to judge, since every rule has to be asked")
 WINDOW_PAGES = Limit(4, "pages", "chosen: three increases at least, whichever page the cut falls on")
 Cut = Callable[[Evidence, int, int, int], list[int] | None]
