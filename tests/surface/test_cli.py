@@ -134,6 +134,8 @@ def test_a_list_that_was_cut_says_so_on_stderr(home: Path) -> None:
         (("why", "--request", "\udcff"), 2, "--request is not valid UTF-8"),
         (("why", "--run", "nope"), 2, "no run has that id"),
         (("why", "--request", "a", "--since", "5m"), 2, "give one of them"),
+        (("why", "--spans", "x.json"), 2, "give --request ID too"),
+        (("why", "--request", "cmpl-a", "--spans", "/nowhere/x"), 2, "cannot read /nowhere/x: No such file"),
         (("record", "/nowhere"), 2, "no folder at /nowhere"),
         (("run", "--"), 2, "needs the engine's command"),
         (("doctor", "--plan", "--engine-python", "/nowhere/python"), 3, "cannot run /nowhere/python"),

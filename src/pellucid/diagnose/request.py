@@ -62,8 +62,8 @@ def look(run: RunReader, request_id: str) -> Seen:
         seen = run.one("SELECT nullif(count(*), 0) AS n, max(request_id) AS example FROM requests")
         hint = f", for example {seen['example']}" if seen["example"] else ""
         raise AskedWrongly(
-            f"no request {request_id!r} in {run.folder.name}: {counted(seen['n'], 'requests')}{hint}. "
-            "Try: pellucid requests"
+            f"no request {request_id!r} in {run.folder.name}: {'it has ' if hint else ''}"
+            f"{counted(seen['n'], 'requests')}{hint}. Try: pellucid requests"
         )
     row = found[0]
     asked = {"p": row["process"], "r": row["request"]}

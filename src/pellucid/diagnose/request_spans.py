@@ -30,8 +30,10 @@ PREFILL = {
     "absent": "steps it was not in",
     "host": "between steps",
 }
-NETWORK = ("the request named no time at which it was sent", "have the client or gateway send X-Request-Start")
-SKEWED = ("it was sent after it arrived, by the sender's clock", "set the clocks of both hosts by the same source")
+NETWORK = ("the request named no time at which it was sent", "have the client or gateway send X-Request-Start, or give "
+           "its spans: --spans FILE")  # fmt: skip
+SAME_TIME = "set the clocks of both hosts by the same source"
+SKEWED = ("it was sent after it arrived, by the sender's clock", SAME_TIME)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -16,20 +16,25 @@ from pellucid.core.run import read_info
 from pellucid.core.units import duration
 from pellucid.diagnose.request import Seen, look
 from pellucid.diagnose.request_gaps import Gap, by_cause, gaps_of, worst
-from pellucid.diagnose.request_spans import Timed, e2e_spans, total, ttft_spans
+from pellucid.diagnose.request_spans import SAME_TIME, Part, Timed, e2e_spans, total, ttft_spans
 from pellucid.store.read import open_run
+from pellucid.verbs.intake.client import Joined, join
 
 Answer = dict[str, Any]
 SHOWN = ("request_id", "internal_id", "traceparent", "task", "endpoint", "finish_reason", "aborted_by",
          "prompt_tokens", "cached_tokens", "output_tokens", "recomputed_tokens", "preemptions_count")  # fmt: skip
 
 
-def explain_request(folder: Path, request_id: str) -> Answer:
-    """By external or internal id, of several the newest. Raises AskedWrongly when there is none."""
+def explain_request(folder: Path, request_id: str, spans: Path | None = None) -> Answer:
+    """By external or internal id, of several the newest. `spans` is a client's or gateway's file of when it sent what.
+    Raises AskedWrongly when there is no such request."""
     run = open_run(folder)
     seen = look(run, request_id)
+    client, unused = (None, "") if spans is None else join(run, seen.row, spans)
+    if client is not None:
+        seen = replace(seen, row=seen.row | {"sent_ns": None if client.skew_ns else client.sent_ns})
     row, gaps = seen.row, gaps_of(seen)
-    ttft, e2e = ttft_spans(seen), e2e_spans(seen)
+    ttft, e2e = (_by_client(s, client) for s in (ttft_spans(seen), e2e_spans(seen)))
     ttft_ns, e2e_ns = total(row, "first_delivered_ns"), total(row, "last_delivered_ns")
     return {
         "run": read_info(folder).run_id,
@@ -38,9 +43,21 @@ def explain_request(folder: Path, request_id: str) -> Answer:
         "ttft": {"total_ns": ttft_ns, "spans": [_span(s) for s in ttft]},
         "e2e": {"total_ns": e2e_ns, "spans": [_span(s) for s in e2e]},
         "gaps": _gaps(gaps),
+        "client": None if client is None else asdict(client),
         "duplicates": [{n: t[n] for n in ("internal_id", "arrival_ns", "finish_reason")} for t in seen.twins],
-        "notes": notes(seen, gaps),
+        "notes": notes(seen, gaps) + ([unused] if unused else []),
     }
+
+
+def _by_client(spans: list[Timed], client: Joined | None) -> list[Timed]:
+    """The network's part says what it rests on, or why it is blind although the client told its times."""
+    if client is None:
+        return spans
+    return [
+        s if s.name != "network" else replace(s, reason=client.says, collect=SAME_TIME) if s.duration_ns is None else
+        replace(s, parts=(Part("client", s.duration_ns, f"found by its {client.matched_by}; {client.says}"),))
+        for s in spans
+    ]  # fmt: skip
 
 
 def state(row: dict[str, Any]) -> str:

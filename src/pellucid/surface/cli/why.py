@@ -6,7 +6,7 @@ import argparse
 
 from pellucid.core.errors import AskedWrongly
 from pellucid.surface.cli.attach import first_record, options_of_why
-from pellucid.surface.cli.options import json_option, print_json, run_option, since_option
+from pellucid.surface.cli.options import json_option, path, print_json, run_option, since_option
 
 NAME = "why"
 HELP = """Say what limits the engine, with the evidence, and what to change.
@@ -25,6 +25,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     about = parser.add_mutually_exclusive_group()
     about.add_argument("--request", metavar="ID", help="explain this request instead")
     about.add_argument("--matrix", action="store_true", help="the observation matrix instead: value, baseline, state")
+    parser.add_argument("--spans", type=path, metavar="FILE", help="with --request: when a client or gateway sent it; JSON lines, or OTLP spans as JSON")  # noqa: E501
     options_of_why(parser)
     since_option(parser)
     run_option(parser)
@@ -37,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.request is not None and args.since:
         raise AskedWrongly("--since chooses a span of the run, --request one request: give one of them")
+    if args.spans is not None and args.request is None:
+        raise AskedWrongly("--spans has a client's times of single requests: give --request ID too")
     if args.url or args.prometheus:
         folder, args.since = first_record(args), None
     else:
@@ -45,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         from pellucid.surface.cli.render.request import request as render
         from pellucid.verbs.explain import explain_request
 
-        answer = explain_request(folder, args.request)
+        answer = explain_request(folder, args.request, args.spans)
     elif args.matrix:
         from pellucid.surface.cli.render.matrix import matrix as render
         from pellucid.verbs.matrix import matrix
