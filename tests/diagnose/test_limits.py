@@ -50,7 +50,7 @@ FOUND: dict[str, dict[str, Any]] = {
     },
     "moe.rank_imbalance": {
         "layers_count": 4, "ranks_count": 2, "placed_count": 8, "busiest_tokens": 1700, "mean_tokens": 1000,
-        "fair_busiest_tokens": 1040,
+        "fair_busiest_tokens": 1040, "hottest_tokens": 200, "expert_mean_tokens": 100,
     },
     "moe.expert_skew": {
         "experts_count": 64, "ranks_count": 8, "placed_count": 64, "hottest_tokens": 400, "mean_tokens": 100,
@@ -159,6 +159,8 @@ ON_THE_LIMIT: list[tuple[str, dict[str, Any], str]] = [
     ("moe.rank_imbalance", {"busiest_tokens": 1499}, "clear"),
     ("moe.rank_imbalance", {"fair_busiest_tokens": 1250}, "found"),
     ("moe.rank_imbalance", {"fair_busiest_tokens": 1251}, "not_applicable"),
+    ("moe.rank_imbalance", {"hottest_tokens": 299}, "found"),
+    ("moe.rank_imbalance", {"hottest_tokens": 300}, "not_applicable"),
     ("moe.expert_skew", {"hottest_tokens": 300}, "found"),
     ("moe.expert_skew", {"hottest_tokens": 299}, "clear"),
     ("moe.expert_skew", {"busiest_tokens": 1200}, "found"),

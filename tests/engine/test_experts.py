@@ -1,7 +1,7 @@
 """A mixture whose router is known: which experts take which tokens, counted on a real engine, to the token.
 
-In `tiny-skewed` (tools/models/tiny.py) every token takes experts 0 and 1, and two more that its half of the vocabulary
-decides. The two tasks stay in one half each, so what each expert gets is known from what the clients sent and received.
+In `tiny-skewed` (tools/models/tiny.py) a token's quarter of the vocabulary decides which four experts it takes. A task
+stays in one quarter, so what each expert gets is known from what the clients sent and received.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -17,11 +17,12 @@ from pellucid.diagnose.evidence import WHOLE, gather
 from pellucid.diagnose.registry import all_rules
 from pellucid.diagnose.run import judge_once
 from pellucid.store.read import RunReader, open_run
-from pellucid.testing.traffic import Ask, Reply, send
+from pellucid.testing.traffic import Reply, send
+from tools.expert_traffic import quarter_ask
 from tools.recording import serve
 
-LAYERS, EXPERTS, TOP_K, WORDS = 4, 16, 4, 4096
-HALVES = {"chat": range(4, WORDS // 2), "code": range(WORDS // 2, WORDS)}
+LAYERS, EXPERTS, TOP_K = 4, 16, 4
+QUARTERS = {"chat": 0, "code": 2, None: 1}      # by task; the last has no label
 FLAGS = ("--max-model-len", "512", "--max-num-seqs", "8", "--max-num-batched-tokens", "64",
          "--no-enable-prefix-caching")  # fmt: skip
 
@@ -37,10 +38,6 @@ class Recorded:
         return sum((r.prompt_tokens or 0) + (r.output_tokens or 0) - 1 for r in mine)
 
 
-def ask(pick: random.Random, task: str | None, half: range, at_s: float) -> Ask:
-    """A prompt of one half, and an answer that stays in it."""
-    prompt = " ".join(f"t{pick.choice(half)}" for _ in range(pick.randint(5, 150)))
-    return Ask(at_s, prompt, pick.randint(4, 60), task=task, extra={"allowed_token_ids": [*half]})
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +46,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
     served = serve("tiny-skewed", FLAGS, home, home / "engine.log", env={"PELLUCID_EXPERTS_EVERY": "1"})
     try:
         pick = random.Random(4)
-        asks = [ask(pick, task, half, pick.uniform(0, 4)) for task, half in HALVES.items() for _ in range(12)]
-        asks += [ask(pick, None, HALVES["chat"], pick.uniform(0, 4)) for _ in range(6)]
+        asks = [replace(quarter_ask(pick, task, quarter), at_s=pick.uniform(0, 4))
+                for task, quarter in QUARTERS.items() for _ in range(10)]  # fmt: skip
         replies = send(served.url, served.model, asks)
         time.sleep(1.0)     # a worker is killed on the spot when the engine stops; by then it has packed
         served.end()
@@ -61,11 +58,12 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
 
 def expected(task: str | None, layer: int) -> set[int]:
     """The four experts of a task's tokens."""
-    own = {10 + layer, 11 + layer} if task == "code" else {2 + 2 * layer, 3 + 2 * layer}
-    return {0, 1} | own
+    quarter = QUARTERS[task]
+    place = quarter ^ 1 if layer % 2 else quarter
+    return set(range(4 * place, 4 * place + 4))
 
 
-@pytest.mark.parametrize("task", [*HALVES, None])
+@pytest.mark.parametrize("task", QUARTERS)
 def test_every_token_is_counted_at_the_experts_it_took(recorded: Recorded, task: str | None) -> None:
     found = recorded.run.rows(
         "SELECT layer, expert, sum(expert_tokens)::BIGINT AS n FROM experts WHERE task IS NOT DISTINCT FROM $task "

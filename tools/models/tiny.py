@@ -78,20 +78,21 @@ def build(folder: Path, kind: str, shape: dict[str, object]) -> None:
 
 
 def skew(model: torch.nn.Module) -> None:
-    """Which four experts a token takes is known in advance: in layer n, 0 and 1 for every token, and two more for one
-    half of the vocabulary (t4 … t2047: 2 + 2n and 3 + 2n; from t2048 on: 10 + n and 11 + n).
+    """Which four experts a token takes is known in advance, by the quarter of the vocabulary it is in and the layer.
 
-    Two coordinates of the embedding, far larger than what the layers add to them, say “a token” and “which half”.
+        quarter      0        1        2        3          t4 … t1023 are quarter 0
+        even layer   0…3      4…7      8…11     12…15
+        odd layer    4…7      0…3      12…15    8…11
+
+    Two coordinates of the embedding, far larger than what the layers add to them, say which quarter it is.
     """
-    half = model.config.vocab_size // 2
+    quarter = model.config.vocab_size // 4
+    signs = torch.tensor([(a, b) for a in (1.0, -1.0) for b in (1.0, -1.0)])
     with torch.no_grad():
-        words = model.model.embed_tokens.weight
-        words[:, 0], words[:half, 1], words[half:, 1] = 4.0, 4.0, -4.0
+        model.model.embed_tokens.weight[:, :2] = 4 * signs.repeat_interleave(quarter, dim=0)
         for n, layer in enumerate(model.model.layers):
-            gate = layer.mlp.gate.weight
-            gate[:2, 0] = 1.0
-            gate[2 + 2 * n : 4 + 2 * n, 1] = 1.0
-            gate[10 + n : 12 + n, 1] = -1.0
+            turned = signs[[1, 0, 3, 2]] if n % 2 else signs
+            layer.mlp.gate.weight[:, :2] = turned.repeat_interleave(4, dim=0)
 
 
 def main(out: Path, names: list[str]) -> None:
