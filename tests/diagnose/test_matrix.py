@@ -134,7 +134,7 @@ def test_a_column_without_a_value_is_blind_and_zero_is_not(tmp_path: Path) -> No
     assert (kv.state, kv.value, kv.says) == ("blind", None, "no steps.waiting_kv_count: null in all 30 rows")
     assert (again.state, again.value) == ("ok", 0.0)
     gpu = row(found, "device_power_watts")
-    assert (gpu.state, gpu.says, gpu.collect) == ("blind", "no gpu.power_watts: no row was recorded",
+    assert (gpu.state, gpu.says, gpu.collect) == ("blind", "no row of gpu was recorded",
                                                   "record on the host of the devices")  # fmt: skip
 
 

@@ -70,22 +70,20 @@ class Seen:
     run: RunReader
     _known: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def lacking(self, needs: Sequence[str], watched: bool) -> str:
-        """The first of the columns without any value, in words; "" when each has some. Where somebody `watched`, a
-        table without rows means that there was nothing."""
+    def lacking(self, needs: Sequence[str], watched: bool) -> tuple[str, str] | None:
+        """Table and words for the first of the columns without any value; None when each has some. Where somebody
+        `watched`, a table without rows means that there was nothing."""
         for need in needs:
             table, column = need.split(".")
             if need not in self._known:
                 sql = f"SELECT count(*) AS rows_count, count({column}) AS values_count FROM {table}"
                 self._known[need] = self.run.one(sql)
             known = self._known[need]
-            if watched and not known["rows_count"]:
-                return ""
             if not known["rows_count"]:
-                return f"no {need}: no row was recorded"
+                return None if watched else (table, f"no row of {table} was recorded")
             if not known["values_count"]:
-                return f"no {need}: null in all {known['rows_count']:,} rows"
-        return ""
+                return table, f"no {need}: null in all {known['rows_count']:,} rows"
+        return None
 
 
 def observe(
@@ -121,9 +119,9 @@ def _row(
         return Observed(metric, "blind", unseen.reason, collect=unseen.collect)
     watched = bool(entry.facts) and all(f in facts for f in entry.facts)
     nothing = bool(entry.only_with) and windows[-1].get(entry.only_with) == 0
-    lacking = "" if nothing else seen.lacking(entry.needs, watched)
-    if lacking:
-        return Observed(metric, "blind", lacking, collect=COLLECT[lacking.split()[1].split(".")[0]])
+    if not nothing and (lacking := seen.lacking(entry.needs, watched)):
+        table, says = lacking
+        return Observed(metric, "blind", says, collect=COLLECT[table])
     return Observed(metric, "not_applicable", entry.absent)
 
 

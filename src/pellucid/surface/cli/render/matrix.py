@@ -4,7 +4,7 @@
       ttft_p50_ns                      1.7 s    450 ms  catalogue   bad     3.8×
       prefill_tokens_per_s               107         –              –
       not judged  ttft_p95_ns: taken over 6 ttft_requests, and it takes 20
-      blind       evicted_age_p50_ns: no kv_residency.cached_ns: no row was recorded → run the engine with the probe
+      blind       evicted_age_p50_ns: no row of kv_residency was recorded → run the engine with the probe
 """
 
 from __future__ import annotations
