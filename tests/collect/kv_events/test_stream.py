@@ -194,6 +194,28 @@ def test_an_engine_that_started_again_while_nobody_looked_is_found_by_replay() -
     assert b.stream.wanted(0) == 0
     b.again(0, [stored(8)], at_s=60)
     assert (b.stream.losses.restarts, b.ends()) == (1, [(0, None, "unknown")])
+    assert b.stream.wanted(1) is None                  # the rest of the answer comes first
+    for number in (1, 2, 3, 4):
+        b.again(number, [stored(number)] if number < 4 else [], at_s=60.0 + number)
+    b.stream.replayed(END_OF_REPLAY)
+    b.stream.end()
+    assert (b.stream.losses.lost, len(b.rows)) == (0, 1 + 4)
+
+
+def test_the_end_of_an_earlier_replay_is_not_that_of_a_later_one() -> None:
+    b = Bench(may_replay=True)
+    b.live(0, [stored(1)])
+    b.live(2, [])
+    assert b.stream.wanted(0) == 0
+    b.again(1, [])                                     # the hole is filled before the answer has ended
+    assert b.stream.wanted(1) is None
+    b.live(4, [])
+    assert b.stream.wanted(2) == 2
+    b.stream.replayed(END_OF_REPLAY)
+    assert b.stream.losses.lost == 0
+    b.again(3, [removed(1)])
+    b.stream.replayed(END_OF_REPLAY)
+    assert (b.stream.losses.lost, b.ends()) == (0, [(0, 3 * S, "evicted")])
 
 
 def test_a_real_engines_stream_adds_up() -> None:

@@ -91,6 +91,12 @@ def test_a_bare_traceback_is_one_row() -> None:
     assert rows[1]["time_ns"] == rows[0]["time_ns"]
 
 
+@pytest.mark.parametrize("name", ["Exception", "torch.AcceleratorError", "KeyboardInterrupt", "a.b.DeadError"])
+def test_what_was_raised_is_named(name: str) -> None:
+    (row,) = of_text(E + TRACE[0], E + "  File", E + f"{name}: it did not work")
+    assert (row["kind"], row["subject"]) == ("exception", name.rsplit(".", 1)[-1])
+
+
 def test_two_errors_without_a_traceback_are_two_rows() -> None:
     assert len(of_text(E + "first thing", E + "second thing")) == 2
 

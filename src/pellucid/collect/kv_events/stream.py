@@ -42,6 +42,7 @@ class Stream:
     losses: Losses = field(default_factory=Losses)
     _asked: range | None = None      # the hole that a replay in flight is to fill
     _since_ns: int | None = None     # when the hole was noticed, or the replay asked for
+    _ends_due: int = 0               # replays asked for whose end has not come
 
     def live(self, frames: list[bytes]) -> None:
         read = self._read(frames)
@@ -49,25 +50,27 @@ class Stream:
             return
         number, batch = read
         if self.order.is_restart(number, batch):
-            self._restart()
+            self._restart(batch)
         if self.order.next is None:
             self.order.next = 0 if self.may_replay else number
             self.losses.before += 0 if self.may_replay else number
         self._deliver(self.order.take(number, batch))
 
     def replayed(self, frames: list[bytes]) -> None:
-        if self._asked is None:
-            return                   # an answer to somebody we had given up on
         if len(frames) >= 2 and frames[-2] == END and not frames[-1]:
-            self._lose_before(self._asked.stop)
-            self._asked = self._since_ns = None
+            self._ends_due = max(0, self._ends_due - 1)
+            if self._asked is not None and not self._ends_due:
+                self._lose_before(self._asked.stop)
+                self._asked = self._since_ns = None
             return
+        if self._asked is None:
+            return                   # more of an answer than there was a hole for
         read = self._read(frames)
         if read is None:
             return
         if self.order.is_restart(*read):
-            self._restart()
-            self.order.next = 0
+            self._restart(read[1])
+            self.order.next, self._asked = 0, range(0)     # the rest of this answer comes before the next question
         before = self.order.repeated_count
         self._deliver(self.order.take(*read))
         self.losses.replayed += self.order.repeated_count == before
@@ -82,7 +85,7 @@ class Stream:
             self._since_ns = now_ns
         waited_ns = now_ns - self._since_ns
         if self.may_replay and self._asked is None:
-            self._asked, self._since_ns = hole, now_ns
+            self._asked, self._since_ns, self._ends_due = hole, now_ns, self._ends_due + 1
             return max(0, hole.start - 1)      # one we have, to see that it is still the same publisher
         patience_ns = REPLAY_NS if self.may_replay else REORDER_NS
         if waited_ns >= patience_ns or len(self.order.waiting) > MOST_WAITING:
@@ -119,10 +122,14 @@ class Stream:
                 self.losses.before += len(hole)
             self._deliver(self.order.give_up())
 
-    def _restart(self) -> None:
+    def _restart(self, first: Batch) -> None:
+        """`first` is of the new numbering. What waits and was published before it is of the old one."""
+        waiting = self.order.waiting
+        self.order.waiting = {n: b for n, b in waiting.items() if b.wall_ns < first.wall_ns}
         while self.order.hole():
             self._lose_before(self.order.hole().stop)
         self.lives.lose()            # the old engine's cache is gone; nobody saw when
         self.losses.restarts += 1
-        self.order = Order()
+        fresh = {n: b for n, b in waiting.items() if b.wall_ns >= first.wall_ns}
+        self.order = Order(waiting=fresh, newest_ns=max((b.wall_ns for b in fresh.values()), default=-1))
         self._asked = self._since_ns = None
