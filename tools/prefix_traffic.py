@@ -62,6 +62,16 @@ def salted(salts: int) -> Draw:
     return start
 
 
+def leaving(every: int) -> Draw:
+    """Short prompts and long answers; each time so many were asked for, the client hangs up within the answer."""
+
+    def start(pick: random.Random) -> Callable[[], Ask]:
+        turn = cycle([None] * (every - 1) + [8])
+        return lambda: Ask(0, tokens(pick, QUESTION), 64, "answer", hang_up_tokens=next(turn))
+
+    return start
+
+
 def briefed(pick: random.Random) -> Callable[[], Ask]:
     """For Gemma: everybody's prompt begins with the same brief."""
     brief = passage(random.Random(1), 250)

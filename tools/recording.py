@@ -65,8 +65,10 @@ def launch(
     model: str, flags: tuple[str, ...], log: Path, prefix: tuple[str, ...] = (), env: Mapping[str, str] | None = None,
     say: Say = lambda _: None, entry: tuple[str, str] = real_engine.SERVER, python: Path = real_engine.PYTHON,
 ) -> tuple[Engine, float]:  # fmt: skip
-    """Starts an engine, behind `prefix`, and waits until it serves; returns it and how long that took."""
+    """Starts an engine, behind `prefix`, and waits until it serves; returns it and how long that took. `{url}` in the
+    prefix becomes the engine's address."""
     port = free_port()
+    prefix = tuple(word.replace("{url}", real_engine.url(port)) for word in prefix)
     command = (*prefix, *real_engine.command(model, port, *flags, entry=entry, python=python))
     say(f"$ {' '.join(command)}")
     environment = {**real_engine.ENVIRONMENT, **(env or {})}
@@ -92,7 +94,10 @@ def serve(
 
 def record(scenario: Scenario, seed: int, home: Path, log: Path, say: Say) -> tuple[Served, list[Reply]]:
     """One scenario from start to end."""
-    served = serve(scenario.model, scenario.flags, home, log, say)
+    before = frozenset(run_folders(home))
+    prefix = pellucid("run", *(("--metrics", "{url}") if scenario.page else ()), "--")
+    engine, ready_s = launch(scenario.model, scenario.flags, log, prefix, {"PELLUCID_HOME": str(home)}, say)
+    served = Served(engine, scenario.model, home, ready_s, before)
     try:
         say(f"the engine serves after {served.ready_s:.0f} s; {SECONDS:.0f} s of traffic follow")
         replies = _traffic(served, scenario, seed)

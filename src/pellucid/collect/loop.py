@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pellucid_probe import records
 
@@ -21,6 +21,7 @@ from pellucid.collect import experts
 from pellucid.collect.engine_core import HOLD_NS, EngineCore
 from pellucid.collect.facts import recorder_rows
 from pellucid.collect.gpu.nvml import Gpus
+from pellucid.collect.openmetrics.address import Endpoint
 from pellucid.collect.request import Request, note_arrival
 from pellucid.collect.source import ROLES, Source, discover, read_key
 from pellucid.core.clock import Clock, monotonic_ns
@@ -30,12 +31,18 @@ from pellucid.core.units import S_NS
 from pellucid.store.schema import HOST
 from pellucid.store.write import Limits, RunWriter, lock
 
+if TYPE_CHECKING:
+    from pellucid.collect.openmetrics.beside import Beside
+
 DESCRIBE_NS = 1 * S_NS
+PAGE_NS = 1 * S_NS         # engines refresh their gauges every second or slower
 
 
-def record(rings: Path, folder: Path, stop: Callable[[], bool], clock: Clock = monotonic_ns) -> None:
-    """Records until `stop()`; then drains and seals. Raises Failed when a folder cannot be used or another recorder is
-    at work on either of them."""
+def record(
+    rings: Path, folder: Path, stop: Callable[[], bool], clock: Clock = monotonic_ns, page: Endpoint | None = None
+) -> None:
+    """Records until `stop()`; then drains and seals. Beside the rings the metrics page, where there is one. Raises
+    Failed when a folder cannot be used or another recorder is at work on either of them."""
     if not rings.is_dir():
         raise Failed(f"{rings} is not a folder. Give the folder the engine has as PELLUCID_DIR")
     lock_fd = os.open(rings / "recorder.lock", os.O_CREAT | os.O_RDWR, 0o600)
@@ -44,12 +51,23 @@ def record(rings: Path, folder: Path, stop: Callable[[], bool], clock: Clock = m
         limits = Limits(number("flush_s"), number("seal_s"), int(number("seal_rows")))
         recorder = Recorder(rings, RunWriter(folder, limits, clock), clock, Gpus.open())
         poll_s = number("poll_s")
+        beside = _beside(page, recorder) if page is not None else None
         while not stop():
             recorder.cycle()
+            if beside is not None:
+                beside.cycle()
             time.sleep(poll_s)
+        if beside is not None:
+            beside.close()
         recorder.end()
     finally:
         os.close(lock_fd)
+
+
+def _beside(page: Endpoint, recorder: Recorder) -> Beside:
+    from pellucid.collect.openmetrics.beside import Beside  # an HTTP client, which most recorders do without
+
+    return Beside(page, PAGE_NS, recorder.writer.append, recorder.clock, {})
 
 
 @dataclass(slots=True)

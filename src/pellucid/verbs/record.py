@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pellucid.collect.loop import record as record_rings
+from pellucid.collect.openmetrics.address import endpoint
 from pellucid.core.clock import Clock, anchor_now, monotonic_ns
 from pellucid.core.errors import AskedWrongly, Failed
 from pellucid.core.run import RunInfo, new_run_id, write_info
@@ -27,6 +28,7 @@ Stop = Callable[[], bool]
 class RecordInto:
     home: Path
     folder: Path | None = None     # None: a new run
+    metrics_url: str = ""          # of a metrics page to read beside the probe; "" for none
 
 
 def record(rings: Path, into: RecordInto, stop: Stop, began: Callable[[Path], None] = lambda _: None) -> Path:
@@ -36,9 +38,10 @@ def record(rings: Path, into: RecordInto, stop: Stop, began: Callable[[Path], No
             f"no folder at {rings}. Make it on a tmpfs (mkdir -m 700 {rings}) and start the engine with "
             f"PELLUCID_DIR={rings}, or let pellucid run do both"
         )
+    page = endpoint(into.metrics_url) if into.metrics_url else None
     folder = _run_folder(rings, into)
     began(folder)
-    record_rings(rings, folder, stop)
+    record_rings(rings, folder, stop, page=page)
     return folder
 
 

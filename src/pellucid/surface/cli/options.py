@@ -24,6 +24,10 @@ def since_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--since", metavar="SPAN", type=span_ns, help="only the last SPAN of the run: 90s, 5m, 1.5h")
 
 
+def metrics_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--metrics", metavar="URL", default="", help="the engine's metrics page, read beside the probe: do the two agree?")  # noqa: E501
+
+
 def json_option(parser: argparse.ArgumentParser | argparse._MutuallyExclusiveGroup) -> None:
     parser.add_argument("--json", action="store_true", help="JSON on stdout")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from pellucid.surface.cli.options import kv_options, path, say, span_ns
+from pellucid.surface.cli.options import kv_options, metrics_option, path, say, span_ns
 
 if TYPE_CHECKING:
     from pellucid.verbs.record import RecordInto, Stop
@@ -29,6 +29,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--for", dest="limit_ns", type=span_ns, metavar="SPAN", help="stop after 60s, 5m, 1h")
     parser.add_argument("--until-exit", type=int, metavar="PID", help="stop when this process is gone")
     parser.add_argument("--home", type=path, help="where recordings go (default: $PELLUCID_HOME)")
+    metrics_option(parser)
     kv_options(parser)
 
 
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         stops.append(verb.stop_after(args.limit_ns))
     if args.until_exit is not None:
         stops.append(verb.stop_at_exit_of(args.until_exit))
-    into, stop = verb.RecordInto(args.home or home(), args.run_folder), verb.any_of(*stops)
+    into, stop = verb.RecordInto(args.home or home(), args.run_folder, args.metrics), verb.any_of(*stops)
     if args.dir is None:
         return _kv_events(args, into, stop)
     folder = verb.record(args.dir, into, stop, lambda f: say(f"recording {args.dir} into {f}"))

@@ -7,7 +7,7 @@ import os
 import sys
 
 from pellucid.core.errors import AskedWrongly
-from pellucid.surface.cli.options import path, say
+from pellucid.surface.cli.options import metrics_option, path, say
 
 NAME = "run"
 HELP = """Start an engine with the probe in, and record it.
@@ -21,6 +21,7 @@ Trouble with recording is said on stderr and never stops the engine."""
 def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dir", type=path, metavar="DIR", help="use this folder for the probe instead of a fresh one")
     parser.add_argument("--home", type=path, help="where recordings go (default: $PELLUCID_HOME)")
+    metrics_option(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD", help="the engine's command line")
 
 
@@ -35,10 +36,11 @@ def run(args: argparse.Namespace) -> int:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
         raise AskedWrongly("run needs the engine's command after --, as in: pellucid run -- python -m …")
+    metrics = ("--metrics", args.metrics) if args.metrics else ()
     return launch(
         Launch(
             command=command, home=args.home or home(), shm=Path(setting("shm")), folder=args.dir,
-            recorder=(sys.executable, "-m", "pellucid.surface.cli", "record"), now=anchor_now(),
+            recorder=(sys.executable, "-m", "pellucid.surface.cli", "record", *metrics), now=anchor_now(),
         ),
         os.environ, say,
     )  # fmt: skip

@@ -69,7 +69,7 @@ RULE = Rule(
     question="Does the engine's metrics page tell the same as its requests?",
     needs=(
         Need("requests", ("arrival_ns", "finish_ns"), "run the engine with the probe", ("first_delivered_ns", "aborted_by")),
-        Need("metrics", (), "read the engine's metrics page too: pellucid attach URL", ("metric", "kind", "start_ns", "end_ns", "value")),
+        Need("metrics", (), "read the metrics page too: pellucid run --metrics URL -- …", ("metric", "kind", "start_ns", "end_ns", "value")),
     ),
     evidence="""
         WITH page AS (SELECT metric, sum(value) FILTER (kind = 'counter') AS grown,
