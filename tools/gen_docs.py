@@ -13,6 +13,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from pellucid.catalog.load import Observation, Seen, Spelling, facts, knobs, metrics, observations
+from pellucid.catalog.load_series import exporters, scraped
 from pellucid.core.settings import SETTINGS
 from pellucid.core.units import duration, unit_of
 from pellucid.diagnose.registry import all_rules
@@ -28,9 +29,25 @@ def pages() -> dict[str, str]:
     found = {
         "metrics.md": metrics_page(), "knobs.md": knobs_page(), "schema.md": schema_page(),
         "settings.md": settings_page(), "facts.md": facts_page(),
-        "observations.md": observations_page(), "rules/README.md": rules_page(),
+        "observations.md": observations_page(), "series.md": series_page(), "rules/README.md": rules_page(),
     }  # fmt: skip
     return found | {f"rules/{rule.id}.md": rule_page(rule) for rule in all_rules()}
+
+
+def series_page() -> str:
+    """What each engine's metrics page tells, in our words; then the words."""
+    intro = "What `pellucid attach` reads of a metrics page, and what it becomes. Counters are without `_total`."
+    parts = ["# Metrics pages", intro, "What is on a page and not here is kept as it is, in `samples`."]
+    for name, exporter in exporters().items():
+        rows = [
+            (f"`{raw}`", ", ".join(f"`{m}`" for m in f.names()), f.part or f.status or f.by or "–", f"{f.factor:g}",
+             " ".join(filter(None, (f.since and f"from {f.since}", f.until and f"before {f.until}"))) or "–")
+            for raw, f in exporter.families.items()
+        ]  # fmt: skip
+        parts.append(f"## {name}\n\n" + table(("family", "becomes", "part from", "times", "version"), rows).rstrip())
+    words = [(f"`{name}`", m.kind, unit_of(name) or "–", m.meaning) for name, m in scraped().items()]
+    parts.append("## The words\n\n" + table(("metric", "kind", "unit", "meaning"), words).rstrip())
+    return GENERATED + "\n\n".join(parts) + "\n"
 
 
 def rules_page() -> str:

@@ -1,7 +1,7 @@
 """Text of a metrics page → samples. A line that cannot be read is left out and counted; the rest still counts.
 
-    parse('vllm:num_requests_running{engine="0"} 3\\n!!\\n')
-        == Page([Sample("vllm:num_requests_running", {"engine": "0"}, 3.0)], damaged_count=1)
+    parse('requests_running{rank="0"} 3\\n!!\\n')
+        == Page([Sample("requests_running", {"rank": "0"}, 3.0)], damaged_count=1)
 """
 
 from __future__ import annotations

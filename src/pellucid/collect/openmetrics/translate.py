@@ -1,6 +1,6 @@
 """Samples of one page → what they are in our words, by the catalog. What has no place there is kept as it is.
 
-    Sample("vllm:request_success_total", {"engine": "0", "finished_reason": "stop"}, 7)
+    Sample("<engine>:request_success_total", {"engine": "0", "finished_reason": "stop"}, 7)
         → Told(Key("127.0.0.1:8000", "finished_count", "counter", part="stop", dp_rank=0), series, 7.0)
 
 Left out: blanks (a GPU exporter's "not measured"), NaN, ranks that repeat rank 0, and an old name beside a new one.
