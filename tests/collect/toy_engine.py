@@ -45,6 +45,7 @@ class ToyEngine:
     def __init__(self, ring: RingWriter, pick: random.Random, budget: int = 300, cap: int = 6) -> None:
         self.ring, self.pick, self.budget, self.cap = ring, pick, budget, cap
         self.books = Books()
+        self.seen = (1 << 5) - 1        # every records.SEEN_*
         self.now = 1_000_000_000
         self.step = 0
         self.waiting: list[Toy] = []
@@ -74,7 +75,7 @@ class ToyEngine:
         self.ring.write(records.STEP, records.pack_step_head(
             self.step, start, start + 10, self.now - 10, self.now, 0, 0, 0, 5, 0, len(counts), sum(counts.values()),
             len(self.running), len(self.waiting), 0, self.budget, self.cap, 100, 50, 10, len(preempted), 0, 0, left,
-            records.SEEN_KV_BLOCKS + records.SEEN_KV_FLOW + records.SEEN_GRAMMAR, outputs, 0, 0, mode,
+            self.seen, outputs, 0, 0, mode,
         ) + frame)  # fmt: skip
         self.now += 1000
 

@@ -9,14 +9,17 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from pellucid_probe.guard import Target
+from pellucid_probe import records
+from pellucid_probe.guard import MAX_ERRORS, Target
 from pellucid_probe.process import Process
-from pellucid_probe.ring import SEGMENT_BYTES
+from pellucid_probe.ring import SEGMENT_BYTES, RingReader
 from pellucid_probe.vllm import engine_core, frontend, worker
 from pellucid_probe.vllm.offline import plan
 
 from tests.probe import stub_engine
 from tests.probe.stub_engine import TARGETS, source, write
+from tests.probe.test_packing import Plan
+from tests.probe.test_steps import Scheduler
 from tools.check_wheel import check
 from tools.wheel.reads import READS, SCHEDULER, Read
 from tools.wheel.source import open_source
@@ -27,6 +30,10 @@ CONFIG = SimpleNamespace(
     parallel_config=SimpleNamespace(data_parallel_rank=0),
     cache_config=SimpleNamespace(enable_prefix_caching=True, block_size=16),
 )
+WORKING = {**{name: value for name, value in vars(Scheduler).items() if not name.startswith("__")},
+           "deferred_waiting": (), "requests": {}, "counts": (1, 0)}  # fmt: skip
+STEPS = 2 * MAX_ERRORS
+ALL = sum(value for name, value in vars(records).items() if name.startswith("SEEN_"))
 CHANGES = [({change: target}, target) for target in TARGETS for change in ("gone", "renamed")]
 
 
@@ -90,6 +97,32 @@ def test_what_a_scheduler_does_not_have_blinds_what_is_read_from_it(
     with stub_engine.imported(source(unread=(read, wanted))):
         seen = hooked(process)
     assert {name for name, reason in seen.items() if reason} == {fact} | following({fact})
+
+
+@pytest.mark.parametrize(("wanted", "unseen"), [
+    ("max_num_active_reqs|max_num_running_reqs", records.SEEN_LIMITS + records.SEEN_WAITING),
+    ("max_num_scheduled_tokens", records.SEEN_LIMITS + records.SEEN_WAITING),
+    ("get_request_counts", records.SEEN_WAITING), ("deferred_waiting|skipped_waiting", records.SEEN_WAITING),
+    ("kv_cache_manager", records.SEEN_KV_BLOCKS), ("", 0),
+])  # fmt: skip
+def test_a_step_is_recorded_without_what_the_scheduler_does_not_have(
+    process: Process, wanted: str, unseen: int
+) -> None:
+    read = Read(*SCHEDULER, (wanted,))
+    with stub_engine.imported(source(unread=(read, wanted))):
+        kind = importlib.import_module(engine_core.INIT.module).Scheduler
+        for name in WORKING.keys() - wanted.split("|"):
+            setattr(kind, name, WORKING[name])
+        core = engine_core.EngineCore(process)
+        scheduler = kind(CONFIG)
+        scheduler.plans = [Plan({"a": 1}) for _ in range(STEPS)]
+        for _ in range(STEPS):
+            scheduler.update_from_output(scheduler.schedule(), None)
+    process.outbox.flush()
+    told = [p for kind, p in RingReader(f"{process.where}/{process.name}.ring").poll() if kind == records.STEP]
+    assert [records.unpack_step(payload).seen for payload in told] == [ALL - unseen] * STEPS
+    assert process.errors_count() == 0
+    assert core.steps.seen == ALL - unseen
 
 
 @pytest.mark.parametrize(("change", "target"), CHANGES, ids=[f"{t.name} {next(iter(c))}" for c, t in CHANGES])

@@ -40,7 +40,8 @@ ONES, BYTES, WORDS = 0, 1, 2
 SAME, MOVED, FULL = 0, 4, 8
 FULL_EVERY = 256
 
-SEEN_KV_BLOCKS, SEEN_KV_FLOW, SEEN_GRAMMAR = 1, 2, 4    # fields of a STEP that a process may be blind to
+# Fields of a STEP that a process may be blind to: they are 0 then.
+SEEN_KV_BLOCKS, SEEN_KV_FLOW, SEEN_GRAMMAR, SEEN_LIMITS, SEEN_WAITING = 1, 2, 4, 8, 16
 
 NOT_WAITING, BUDGET, SEQUENCE_CAP, KV, DEFERRED_ONLY = 0, 1, 2, 3, 4
 

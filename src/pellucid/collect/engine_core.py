@@ -203,16 +203,18 @@ class EngineCore:
             "schedule_ns": step.schedule_end_ns - step.schedule_start_ns,
             "execute_ns": step.update_start_ns - step.schedule_end_ns,
             "update_ns": step.update_end_ns - step.update_start_ns,
-            "running_count": step.running, "waiting_count": step.waiting, "waiting_deferred_count": step.deferred,
-            "sequence_cap_count": step.sequence_cap, "token_budget_tokens": step.token_budget,
             "scheduled_tokens": step.tokens, "output_tokens": step.outputs, "accepted_tokens": step.accepted,
             "preempted_count": step.preempted, "preempted_tokens": step.preempted_tokens, "probe_ns": step.probe_ns,
-            **dict.fromkeys(WAITING.values(), 0),
         }  # fmt: skip
         if step.seen & records.SEEN_GRAMMAR:
             row["grammar_ns"] = step.grammar_ns
-        if step.waiting_reason in WAITING:
-            row[WAITING[step.waiting_reason]] = step.waiting - step.deferred
+        if step.seen & records.SEEN_LIMITS:
+            row |= {"sequence_cap_count": step.sequence_cap, "token_budget_tokens": step.token_budget}
+        if step.seen & records.SEEN_WAITING:
+            row |= {"running_count": step.running, "waiting_count": step.waiting,
+                    "waiting_deferred_count": step.deferred, **dict.fromkeys(WAITING.values(), 0)}  # fmt: skip
+            if step.waiting_reason in WAITING:
+                row[WAITING[step.waiting_reason]] = step.waiting - step.deferred
         if terms is not None:
             row |= {
                 "prefill_tokens": terms.prefill, "decode_tokens": terms.decode,
@@ -231,11 +233,11 @@ class EngineCore:
         return {"host_gap_ns" if before.had_work_after else "idle_ns": gap}
 
     def _kv(self, step: records.Step) -> dict[str, Any]:
-        if not step.seen & records.SEEN_KV_BLOCKS:
-            return {}
-        row = {"kv_total_blocks_count": step.kv_total, "kv_free_blocks_count": step.kv_free,
-               "kv_used_blocks_count": step.kv_total - step.kv_free,
-               "kv_cached_blocks_count": step.kv_cached}  # fmt: skip
+        row: dict[str, Any] = {}
+        if step.seen & records.SEEN_KV_BLOCKS:
+            row = {"kv_total_blocks_count": step.kv_total, "kv_free_blocks_count": step.kv_free,
+                   "kv_used_blocks_count": step.kv_total - step.kv_free,
+                   "kv_cached_blocks_count": step.kv_cached}  # fmt: skip
         before = self._before
         if not step.seen & records.SEEN_KV_FLOW:
             return row

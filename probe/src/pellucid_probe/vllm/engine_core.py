@@ -13,7 +13,7 @@ from pellucid_probe.vllm.kv import KvFlow
 from pellucid_probe.vllm.labels import task_of
 from pellucid_probe.vllm.lives import Lives
 from pellucid_probe.vllm.packing import Packer
-from pellucid_probe.vllm.steps import GRAMMAR, SCHEDULE, UPDATE, ScheduleHook, Steps, UpdateHook, deferred
+from pellucid_probe.vllm.steps import GRAMMAR, SCHEDULE, UPDATE, Partial, ScheduleHook, Steps, UpdateHook, deferred
 
 _SCHEDULER = "vllm.v1.core.sched.scheduler"
 INIT = Target(_SCHEDULER, "Scheduler.__init__", ("self", "vllm_config"))
@@ -62,14 +62,17 @@ class EngineCore:
         self._probe_steps()
         for hook in (*self.kv.hooks, self.grammar):
             hook.on_silence = self._look
+        self._look()
 
     def _look(self) -> None:
         """A hook that is not in place, or fell silent, sees nothing."""
-        hooks = self.process.hooks
+        hooks, facts = self.process.hooks, self.process.facts
         self.steps.seen = (
             (self.kv.pool is not None and records.SEEN_KV_BLOCKS)
             + ("kv.flow" in hooks and all(hook.on for hook in self.kv.hooks) and records.SEEN_KV_FLOW)
             + ("step.grammar" in hooks and self.grammar.on and records.SEEN_GRAMMAR)
+            + (facts["step.limits"].state == "visible" and records.SEEN_LIMITS)
+            + (facts["step.waiting_reason"].state == "visible" and records.SEEN_WAITING)
         )
 
     def _probe_steps(self) -> None:
@@ -94,9 +97,23 @@ class EngineCore:
         _check(self.process, "step.waiting_reason", lambda: (scheduler.get_request_counts(), deferred(scheduler)))
         limits = ("max_num_scheduled_tokens", self.steps.sequence_cap)
         _check(self.process, "step.limits", lambda: [getattr(scheduler, name) for name in limits])
+        self._do_without(scheduler, limits)
         _check(self.process, "kv.lives", lambda: self._begin_lives(scheduler, config))
         self._look()
         self.process.describe()
+
+    def _do_without(self, scheduler: Any, limits: Tuple[str, ...]) -> None:
+        """What the scheduler lacks costs the facts that need it, not the step."""
+        facts = self.process.facts
+        absent: Dict[str, Any] = {}
+        if facts["step.limits"].state == "blind":
+            absent.update(dict.fromkeys(limits, 0))
+        if facts["step.waiting_reason"].state == "blind":
+            absent.update({"get_request_counts": lambda: (0, 0), "deferred_waiting": ()})
+        elif absent:    # the reason is told by the limits
+            facts["step.waiting_reason"] = facts["step.limits"]
+        if absent:
+            self.steps.partial = Partial(scheduler, absent)
 
     def _attach(self, scheduler: Any) -> None:
         self.steps.kv_total = self.kv.attach(scheduler)

@@ -34,6 +34,7 @@ class Steps:
         self.outbox, self.packer, self.kv = outbox, packer, kv
         self.sequence_cap = "max_num_running_reqs"      # its name in this version
         self.seen = 0                                   # of records.SEEN_*
+        self.partial: Any = None                        # stands for a scheduler that lacks something the hooks read
         self.kv_total = 0                               # blocks that can be held
         self.scheduled = 0                              # the last step's number
         self.updating = 0                               # the step whose outputs are being processed, 0 between
@@ -61,7 +62,7 @@ class ScheduleHook(Hook):
                 try:
                     tokens = plan.total_num_scheduled_tokens
                     if tokens:    # one empty call follows the last finish
-                        scheduler = args[0]
+                        scheduler = args[0] if steps.partial is None else steps.partial
                         running, waiting = scheduler.get_request_counts()
                         steps.scheduled = step = steps.scheduled + 1
                         plan.pellucid_step = step
@@ -162,6 +163,17 @@ def reason(waiting: int, blocked: int, preempted: int, tokens: int, budget: int,
     if tokens >= budget:
         return records.BUDGET
     return records.SEQUENCE_CAP if running >= cap else records.KV
+
+
+class Partial:
+    """A scheduler in which some names have a value of ours: what it does not have must not silence the whole hook."""
+
+    def __init__(self, scheduler: Any, absent: Dict[str, Any]) -> None:
+        self._scheduler = scheduler
+        self.__dict__.update(absent)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._scheduler, name)
 
 
 def deferred(scheduler: Any) -> int:

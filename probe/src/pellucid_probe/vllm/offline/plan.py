@@ -22,9 +22,11 @@ ROLES: Dict[str, Dict[str, Tuple[Target, ...]]] = {
     "engine_core": {**engine_core.TARGETS, "kv.lives": (kv.CLEAR,)},
     "worker": worker.TARGETS,
 }
-# Seen with others, and blind when one of them is.
+# Seen with others, and blind when one of them is; each comes after those.
 WITH: Dict[str, Tuple[str, ...]] = {
+    "step.limits": ("step.times",),
     **dict.fromkeys(engine_core.WITH_STEPS, ("step.times",)),
+    "step.waiting_reason": ("step.times", "step.limits"),
     "kv.blocks": ("step.times", "core.config"),
     "worker.padded_tokens": ("worker.graph_mode",),
     "kv.lives": ("kv.flow", "kv.blocks", "request.freed", "request.queued"),
