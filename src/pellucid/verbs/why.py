@@ -24,6 +24,7 @@ from pellucid.diagnose.span import Span
 from pellucid.diagnose.spell import Engine, SpelledMove, shown, spell
 from pellucid.store.read import RunReader, open_run
 from pellucid.verbs.facts import latest_facts, unseen
+from pellucid.verbs.intake.page_notes import page_notes
 
 Answer = dict[str, Any]
 WAITED_RATIO = 0.2   # above it a run without findings is not called healthy: someone waited, and no rule says why
@@ -105,7 +106,7 @@ def notes(run: RunReader) -> list[str]:
             lines.append(f"{r['lost_count']} records of {r['process']} were overwritten before they were read")
         if r["torn_count"]:
             lines.append(f"{r['torn_count']} records of {r['process']} were torn and left out")
-    return lines
+    return lines + page_notes(run)
 
 
 def _finding(ranked: Ranked, engine: Engine | None, span: Span | None) -> Answer:

@@ -15,9 +15,11 @@ from pellucid.collect.openmetrics.rows import Pages
 from pellucid.core.clock import Anchor
 from pellucid.core.run import RunInfo, write_info
 from pellucid.core.units import MS_NS, S_NS
+from pellucid.store.read import open_run
 from pellucid.store.write import Limits, RunWriter
 from pellucid.surface.cli import main
 from pellucid.verbs.intake.attach import EVERY_NS, Attach, attach, often_enough
+from pellucid.verbs.intake.load import load
 from pellucid.verbs.record import RecordInto
 from pellucid.verbs.runs import summary
 from pellucid.verbs.why import Answer, why
@@ -81,6 +83,22 @@ def test_an_engine_at_rest_has_nothing_that_is_not_a_number(tmp_path: Path) -> N
     json.dumps(answer, allow_nan=False)
     (finding,) = answer["findings"]
     assert finding["evidence"]["queue_ttft_ratio"] is None
+
+
+def test_restarts_and_what_has_no_place_are_noted(tmp_path: Path) -> None:
+    strange = Sample("acme_depth", {}, 1)
+    answer = answered(tmp_path, [page(n, 4, 3, 0.2) for n in range(10)] + [[*page(1, 4, 3, 0.2), strange]])
+    assert any(note.startswith("h:8000 began anew in this time") for note in answer["notes"])
+    assert any(note.endswith("no place in the catalog: acme_depth") for note in answer["notes"])
+
+
+def test_a_saved_page_becomes_a_run_of_one_moment(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("".join(f"{s.name} {s.value}\n" for s in page(3, 4, 3, 0.2)))
+    loaded = load([tmp_path / "a.txt"], RecordInto(tmp_path / "home"))
+    assert (loaded.rows[0]["format"], loaded.rows[0]["engine"]) == ("metrics page", "vllm")
+    rows = open_run(loaded.folder).rows("SELECT metric, value FROM metrics ORDER BY metric")
+    assert rows == [{"metric": "kv_used_ratio", "value": 0.2}, {"metric": "running_count", "value": 4},
+                    {"metric": "waiting_count", "value": 3}]  # fmt: skip
 
 
 def test_one_page_is_nothing_to_judge(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from pellucid.surface.cli.options import json_option, path, print_json, say
 
 NAME = "load"
-HELP = """Make a run of files: engine logs, saved KV events; packed with gzip or not.
+HELP = """Make a run of files: engine logs, saved KV events, saved metrics pages; packed with gzip or not.
 
     pellucid load serve.log
     pellucid load *.log.gz --json

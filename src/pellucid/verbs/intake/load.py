@@ -16,6 +16,8 @@ from pellucid.collect.kv_events import saved
 from pellucid.collect.kv_events.stream import Stream
 from pellucid.collect.kv_events.wire import Unreadable
 from pellucid.collect.logs.read import is_log, read_log
+from pellucid.collect.openmetrics.saved import is_page, read_page
+from pellucid.collect.openmetrics.translate import Speaker
 from pellucid.core.clock import monotonic_ns
 from pellucid.core.errors import AskedWrongly
 from pellucid.core.packed import content
@@ -114,8 +116,16 @@ def _events(stream: Stream) -> dict[str, Any]:
                       "damaged": losses.damaged, **counts.unknown_kinds}}  # fmt: skip
 
 
+def _page(path: Path, _key: bytes, append: Append) -> dict[str, Any]:
+    pages, damaged_count = read_page(path, append)
+    (speaker,) = list(pages.speakers.values())[:1] or [Speaker()]
+    kinds = {"mapped": pages.mapped_count, "kept as they are": len(pages.unmapped_names), "damaged": damaged_count}
+    return {"engine": speaker.engine or None, "model": speaker.model, "kinds": kinds}
+
+
 FORMATS = (
     Format("kv event capture", saved.is_capture, _capture),
     Format("kv event", saved.is_event, _event),
     Format("log", is_log, _log),
+    Format("metrics page", is_page, _page),
 )
