@@ -21,6 +21,7 @@ import pytest
 
 from pellucid.core.run import RunInfo, write_info
 from pellucid.core.table import rows as table
+from pellucid.store.expire import Expiry, Retention
 from pellucid.surface.cli import main
 from pellucid.testing.build import build_run
 from tests.diagnose.engine_model import Shape, serve, write_run
@@ -212,6 +213,18 @@ def test_requests_that_were_not_seen_are_not_zero_requests(tmp_path: Path) -> No
 def test_a_span_without_requests_has_zero_of_them(home: Path) -> None:
     load = json.loads(pellucid(home, "why", "--since", "45ms", "--json").stdout)["load"]
     assert (load["steps_count"], load["requests_count"]) == (1, 0)
+
+
+def test_steps_that_have_expired_are_said_to_have_wherever_they_are_asked_for(tmp_path: Path) -> None:
+    home = tmp_path
+    run = build_run(home / "runs" / "r1", {t: TABLES[t] for t in ("sources", "steps", "requests")})
+    Expiry(run, Retention(retain_bytes=1)).tick(0)
+    top = pellucid(home, "top", "--once").stdout
+    assert "2 steps do not read, or have expired" in top and "computed nothing" not in top
+    assert "complete, 2 steps by the minute only" in pellucid(home, "runs").stdout
+    assert "the steps have expired" in pellucid(home, "why").stdout
+    rows = pellucid(home, "steps")
+    assert (rows.returncode, "no row of steps: they have expired" in rows.stderr) == (3, True)
 
 
 def test_a_move_is_said_plainly_where_no_source_tells_the_engine(tmp_path: Path) -> None:
