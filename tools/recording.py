@@ -21,7 +21,7 @@ from pathlib import Path
 from pellucid.core.run import run_folders
 from pellucid.testing.engine import Engine, Launch, Member, free_port, start, stop, wait_ready
 from pellucid.testing.traffic import Ask, Reply, send
-from tools import real_engine
+from tools import cpu_ranks, real_engine
 from tools.scenarios import SECONDS, Scenario
 
 Say = Callable[[str], None]
@@ -96,7 +96,8 @@ def record(scenario: Scenario, seed: int, home: Path, log: Path, say: Say) -> tu
     """One scenario from start to end."""
     before = frozenset(run_folders(home))
     prefix = pellucid("run", *(("--metrics", "{url}") if scenario.page else ()), "--")
-    engine, ready_s = launch(scenario.model, scenario.flags, log, prefix, {"PELLUCID_HOME": str(home)}, say)
+    env = {"PELLUCID_HOME": str(home), **(cpu_ranks.environment(home) if scenario.two_ranks else {})}
+    engine, ready_s = launch(scenario.model, scenario.flags, log, prefix, env, say)
     served = Served(engine, scenario.model, home, ready_s, before)
     try:
         say(f"the engine serves after {served.ready_s:.0f} s; {SECONDS:.0f} s of traffic follow")

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pellucid.testing.traffic import TOKENS, Ask
+from tools.cpu_ranks import FLAGS as TWO_RANKS
+from tools.expert_traffic import quarters
 from tools.prefix_traffic import (
     Draw,
     briefed,
@@ -45,6 +47,7 @@ class Scenario:
     finds: str | None         # the one rule that must be found; None for a healthy engine
     near_miss: str | None = None   # the rule that must not be found although it looks like it
     page: bool = False             # the engine's metrics page is recorded too
+    two_ranks: bool = False        # two expert-parallel ranks: tools/cpu_ranks.py
 
     def asks(self, pick: random.Random) -> list[Ask]:
         return self.traffic(pick)
@@ -194,6 +197,7 @@ MANY_BLOCKS = ("--num-gpu-blocks-override", "6000")
 TINY = "tiny-dense"
 SMALL_BLOCKS = ("--max-model-len", "1024", "--max-num-seqs", "16", "--block-size", "32")
 HUNDRED_BLOCKS = (*SMALL_BLOCKS, "--num-gpu-blocks-override", "100")
+SKEWED, SMALL = "tiny-skewed", ("--max-model-len", "512", "--max-num-seqs", "16")
 
 _ALL = (
     Scenario(
@@ -305,6 +309,22 @@ _ALL = (
     Scenario(
         "clients-stay", "four users, one answer in fifty is given up; the metrics page is read too", TINY,
         SMALL_BLOCKS, each(4, leaving(50)), None, "data.metrics_disagree", page=True,
+    ),
+    Scenario(
+        "hot-experts", "six users whose tokens all want the same four experts of sixteen, on one of two ranks", SKEWED,
+        (*SMALL, *TWO_RANKS), each(6, quarters(0)), "moe.expert_skew", two_ranks=True,
+    ),
+    Scenario(
+        "hot-experts-one-rank", "the same users and experts, all on one rank", SKEWED, SMALL, each(6, quarters(0)),
+        None, "moe.expert_skew",
+    ),
+    Scenario(
+        "uneven-ranks", "six users whose tokens want eight experts of sixteen, those of the first of two ranks", SKEWED,
+        (*SMALL, *TWO_RANKS), each(6, quarters(0, 1)), "moe.rank_imbalance", two_ranks=True,
+    ),
+    Scenario(
+        "even-ranks", "the same, four on each of two ranks", SKEWED, (*SMALL, *TWO_RANKS), each(6, quarters(0, 2)),
+        None, "moe.rank_imbalance", two_ranks=True,
     ),
     Scenario(
         "moderate-host", "the one-layer model with a few users", "tiny-shallow",

@@ -70,7 +70,9 @@ def test_the_first_rank_holds_the_first_half_of_the_experts(recorded: Recorded) 
 
 
 def test_a_rank_has_the_tokens_of_the_tasks_that_want_its_experts(recorded: Recorded) -> None:
-    loads = recorded.run.rows("SELECT layer, rank, sum(rank_tokens)::BIGINT AS n FROM expert_ranks GROUP BY layer, rank")
+    loads = recorded.run.rows(
+        "SELECT layer, rank, sum(rank_tokens)::BIGINT AS n FROM expert_ranks GROUP BY layer, rank"
+    )
     tokens = {0: 4 * recorded.routed("chat", "code"), 1: 4 * recorded.routed("mail")}
     assert {(r["layer"], r["rank"]): r["n"] for r in loads} == {
         (layer, rank): n for layer in range(4) for rank, n in tokens.items()
