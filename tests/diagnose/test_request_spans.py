@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pellucid.diagnose.request import Seen
-from pellucid.diagnose.request_spans import Timed, total, ttft_spans
+from pellucid.diagnose.request.seen import Seen
+from pellucid.diagnose.request.spans import Timed, total, ttft_spans
 
 
 def row(sent_ns: int | None) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from typing import Any
 
 from pellucid.core.run import read_info
 from pellucid.core.units import duration
-from pellucid.diagnose.request import Seen, look
-from pellucid.diagnose.request_gaps import Gap, by_cause, gaps_of, worst
-from pellucid.diagnose.request_spans import SAME_TIME, Part, Timed, e2e_spans, total, ttft_spans
+from pellucid.diagnose.request.gaps import Gap, by_cause, gaps_of, worst
+from pellucid.diagnose.request.seen import Seen, look
+from pellucid.diagnose.request.spans import SAME_TIME, Part, Timed, e2e_spans, total, ttft_spans
 from pellucid.store.read import open_run
 from pellucid.verbs.intake.client import Joined, join
 

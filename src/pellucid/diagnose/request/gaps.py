@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any
 
 from pellucid.core.units import duration
-from pellucid.diagnose.request import Rows, Seen
+from pellucid.diagnose.request.seen import Rows, Seen
 
 WORST = 5          # gaps that are told one by one
 MOST = 0.5         # a cause has more than this share of the gap

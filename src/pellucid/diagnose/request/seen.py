@@ -3,7 +3,7 @@
     seen = look(run, "cmpl-7")
     seen.row["queued_ns"], seen.steps[0]["start_ns"], seen.shares[0]["tokens"]
 
-Facts only; `request_spans` and `request_gaps` say what they mean. A request that was preempted has steps without it.
+Facts only; `spans` and `gaps` say what they mean. A request that was preempted has steps without it.
 """
 
 from __future__ import annotations

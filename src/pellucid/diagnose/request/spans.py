@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pellucid.core.units import duration
-from pellucid.diagnose.request import Seen
+from pellucid.diagnose.request.seen import Seen
 
 WAITED_FOR = {
     "sequence_cap": "a place among the running requests",
