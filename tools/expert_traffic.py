@@ -23,7 +23,8 @@ def quarter_ask(pick: random.Random, task: str | None, quarter: int) -> Ask:
 
 def quarters(*wanted: int) -> Callable[[random.Random], Callable[[], Ask]]:
     def start(pick: random.Random) -> Callable[[], Ask]:
-        turns = cycle(wanted)
+        first = pick.randrange(len(wanted))     # not all users want the same at the same time
+        turns = cycle((*wanted[first:], *wanted[:first]))
 
         def one() -> Ask:
             quarter = next(turns)
