@@ -1,12 +1,12 @@
-"""What the probe costs a real engine: the paired ratio of token gaps and throughput, with and without it.
+"""What the probe costs a real engine: the paired ratio of token gaps and throughput, looking and paused.
 
-    .venv/bin/python -m bench.engine_overhead [--rounds 6] [--model tiny-dense]
+    .venv/bin/python -m bench.engine_overhead [--rounds 24] [--model tiny-dense]
     python3 -m bench.engine_overhead --model NAME --command 'python3 -m vllm.entrypoints.cli.main serve … --port {port}'
 
-Two servers are up at once, one with the probe and a recorder, one without; they are loaded in turn, the same load, in
-ABBA order. Of the CPU engine each has one core, and half-way both start again with the cores swapped, since the core
-and the place in the order are worth more than the probe; with --command they share the device and what cores there are.
-The ratio's interval is a t interval over the logarithms of the pairs.
+One server with the probe and a recorder, loaded again and again with the same kind of burst; in every second one the
+probe is paused (the file `pause` in its folder), in ABBA order. Two servers side by side were tried first: each start of
+an engine is faster or slower than the next by more than the probe could be. What a pause does not take away is the
+wrappers' own call, tenths of a microsecond each. The ratio's interval is a t interval over the logarithms of the pairs.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import time
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from pellucid_probe.process import FLUSH_EVERY_S, PAUSE
 from scipy import stats
 
 from pellucid.testing.engine import Engine, Launch, free_port, start, stop, wait_ready
@@ -65,52 +66,46 @@ class Load:
         return statistics.median(gaps), gaps[int(0.99 * len(gaps))], self.requests * self.output / took_s
 
 
-Begin = Callable[[dict[str, str], int, Path], Engine]     # environment, arm, log → an engine that serves
+def begin(asked: argparse.Namespace, env: dict[str, str], log: Path) -> Engine:
+    """An engine that serves."""
+    if not asked.command:
+        return launch(asked.model, FLAGS, log, env=env)[0]
+    port = free_port()
+    words = tuple(shlex.split(asked.command.format(port=port)))
+    engine = start(Launch(words, real_engine.url(port), log, env, cwd=real_engine.ROOT))
+    wait_ready(engine, READY_S)
+    return engine
 
 
-def cpu(model: str, first_core: int) -> Begin:
-    def begin(env: dict[str, str], arm: int, log: Path) -> Engine:
-        core = {"VLLM_CPU_OMP_THREADS_BIND": str((first_core + arm) % 2)}
-        return launch(model, FLAGS, log, env={**env, **core})[0]
-
-    return begin
-
-
-def commanded(command: str) -> Begin:
-    def begin(env: dict[str, str], arm: int, log: Path) -> Engine:
-        port = free_port()
-        words = tuple(shlex.split(command.format(port=port, arm=arm)))
-        engine = start(Launch(words, real_engine.url(port), log, env, cwd=real_engine.ROOT))
-        wait_ready(engine, READY_S)
-        return engine
-
-    return begin
-
-
-def pairs(begin: Begin, load: Load, rounds: int) -> list[list[float]]:
-    """Ratios with ÷ without by round, in the order of MEASURES."""
+def pairs(asked: argparse.Namespace, load: Load) -> list[list[float]]:
+    """Ratios looking ÷ paused by round, in the order of MEASURES."""
     with tempfile.TemporaryDirectory(prefix="pellucid-bench-", dir="/dev/shm") as rings, \
             tempfile.TemporaryDirectory() as home:  # fmt: skip
         recorder = subprocess.Popen((*PELLUCID, "record", rings), env={**os.environ, "PELLUCID_HOME": home},
                                     stderr=subprocess.DEVNULL)  # fmt: skip
-        engines: list[Engine] = []
+        engine: Engine | None = None
         try:
-            for arm, env in enumerate(({"PELLUCID_DIR": rings}, {"PELLUCID_OFF": "1"})):
-                engines.append(begin(env, arm, Path(home) / f"engine{arm}.log"))
-            for engine in engines:
-                load(engine, 0)     # the first load pays for what is set up late
-            return [_pair(engines, load, n) for n in range(rounds)]
+            engine = begin(asked, {"PELLUCID_DIR": rings}, Path(home) / "engine.log")
+            for seed in (0, 1):
+                load(engine, seed)     # the first loads pay for what is set up late
+            return [_pair(engine, load, n, Path(rings) / PAUSE) for n in range(asked.rounds)]
         finally:
-            for engine in engines:
+            if engine is not None:
                 stop(engine, 30)
             recorder.terminate()
             recorder.wait()
 
 
-def _pair(engines: list[Engine], load: Load, n: int) -> list[float]:
-    order = (0, 1) if n % 2 == 0 else (1, 0)
-    seen = {i: load(engines[i], n + 1) for i in order}
-    return [a / b for a, b in zip(seen[0], seen[1], strict=True)]
+def _pair(engine: Engine, load: Load, n: int, pause: Path) -> list[float]:
+    seen: dict[bool, tuple[float, float, float]] = {}
+    for paused in (False, True) if n % 2 == 0 else (True, False):
+        if paused:
+            pause.touch()
+        else:
+            pause.unlink(missing_ok=True)
+        time.sleep(3 * FLUSH_EVERY_S)      # the probe looks for the file as often as it empties its outbox
+        seen[paused] = load(engine, n + 2)
+    return [a / b for a, b in zip(seen[False], seen[True], strict=True)]
 
 
 def interval(ratios: list[float]) -> tuple[float, float, float]:
@@ -124,7 +119,7 @@ def interval(ratios: list[float]) -> tuple[float, float, float]:
 
 def main() -> int:
     ask = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    ask.add_argument("--rounds", type=int, default=6, help="pairs for each placement")
+    ask.add_argument("--rounds", type=int, default=24, help="pairs")
     ask.add_argument("--model", default="tiny-dense")
     ask.add_argument("--command", help="another engine, which is to listen on {port}")
     ask.add_argument("--tokens", action="store_true", help="send token ids and take token ids back")
@@ -133,16 +128,13 @@ def main() -> int:
     ask.add_argument("--output", type=int, default=96)
     asked = ask.parse_args()
     load = Load(asked.model, asked.requests, asked.prompt, asked.output, TOKENS if asked.tokens else TEXT)
-    if asked.command:
-        found, how = pairs(commanded(asked.command), load, asked.rounds), asked.command
-    else:
-        found = [p for core in (0, 1) for p in pairs(cpu(asked.model, core), load, asked.rounds)]
-        how = f"CPU engine, {real_engine.dtype()}, cores swapped half-way"
+    found = pairs(asked, load)
+    how = asked.command or f"CPU engine, {real_engine.dtype()}"
     print(f"conditions: {platform.machine()}, {os.cpu_count()} cores, {asked.model}, {how}; {load.requests} requests "
           f"at once, {load.prompt} + {load.output} tokens, {len(found)} pairs, load {os.getloadavg()[0]:.1f}")
     for name, ratios in zip(MEASURES, zip(*found, strict=True), strict=True):
         mean, low, high = interval(list(ratios))
-        print(f"{name:24} with ÷ without the probe  {mean:.3f}  (95 % interval {low:.3f} to {high:.3f})")
+        print(f"{name:24} looking ÷ paused  {mean:.3f}  (95 % interval {low:.3f} to {high:.3f})")
     return 0
 
 

@@ -123,3 +123,14 @@ def test_requests_that_wait_do_so_for_a_reason(box: Any) -> None:
 def test_waiting_has_the_reason_at_which_the_engine_stopped_admitting(at: dict[str, int], says: int) -> None:
     base = {"waiting": 3, "blocked": 0, "preempted": 0, "tokens": 2, "budget": 1000, "running": 2, "cap": 8}
     assert reason(**(base | at)) == says
+
+
+def test_a_plan_whose_scheduling_nobody_saw_is_no_step(box: Any) -> None:
+    steps, reader = box
+    engine = sys.modules["vllm.v1.core.sched.scheduler"].Scheduler([ones("a"), ones("a")])
+    plan = engine.schedule()
+    steps.plans.clear()            # as after a pause
+    engine.update_from_output(plan, model_runner_output=None)
+    engine.update_from_output(engine.schedule(), model_runner_output=None)
+    steps.outbox.flush()
+    assert [records.unpack_step(payload).step for _, payload in reader.poll()] == [2]

@@ -94,10 +94,14 @@ class Hook:
         setattr(owner, attribute, functools.wraps(original)(wrapper))
         return ""
 
+    @property
+    def failed(self) -> bool:
+        return self.errors_count >= MAX_ERRORS
+
     def fail(self, error: BaseException) -> None:
         self.errors_count += 1
         self.last_error = f"{type(error).__name__}: {error}"[:200]
-        if self.errors_count >= MAX_ERRORS:
+        if self.failed:
             self.on = False
             if self.on_silence is not None:
                 self.on_silence()

@@ -6,6 +6,7 @@
     KV_TAKEN     blocks handed out for new contents: what they held is evicted
     KV_FREED     blocks given back once
     KV_CLEARED   the whole prefix cache was emptied
+    KV_LOST      nobody looked for a while: what is held and cached is not known any more
 
 A hash is the first 8 bytes of the engine's own, which covers all tokens before and is never the tokens themselves; the
 recorder keys it before anything is written to disk. A fingerprint is of one block's tokens alone, without its past, and
@@ -18,7 +19,7 @@ import struct
 from array import array
 from typing import List, NamedTuple, Sequence, Tuple
 
-KV_PROMPT, KV_MORE, KV_TABLE, KV_TAKEN, KV_FREED, KV_CLEARED = 40, 41, 42, 43, 44, 45
+KV_PROMPT, KV_MORE, KV_TABLE, KV_TAKEN, KV_FREED, KV_CLEARED, KV_LOST = range(40, 47)
 SHIFTED = 0xFFFFFFFF    # place of the fingerprint of the first block's length from the second token on
 ADMITTED, MORE, WHOLE = 0, 1, 2     # of a table: replaces the one before, is appended to it, is all of it at the end
 
@@ -83,7 +84,7 @@ def unpack_table(payload: bytes) -> BlockTable:
 
 
 def pack_blocks(time_ns: int, blocks: Sequence[int]) -> bytes:
-    """For KV_TAKEN, KV_FREED and KV_CLEARED."""
+    """For KV_TAKEN, KV_FREED, KV_CLEARED and KV_LOST."""
     return _TIME.pack(time_ns) + array("I", blocks).tobytes()
 
 

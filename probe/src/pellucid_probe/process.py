@@ -3,6 +3,7 @@
     $PELLUCID_DIR/engine_core-4711.ring   records
     $PELLUCID_DIR/engine_core-4711.json   who writes them, what is visible, what is blind and why
     $PELLUCID_DIR/key                     secret of the site, for block hashes
+    $PELLUCID_DIR/pause                   while this file is there no hook looks at anything
 
 Everything here runs at start-up or on a thread of its own, never in the engine's step path.
 """
@@ -20,7 +21,7 @@ import platform
 import resource
 import threading
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from pellucid_probe import __version__, records
 from pellucid_probe.guard import COST, Governor, Hook
@@ -30,6 +31,7 @@ from pellucid_probe.ring import RingError, RingWriter
 RING_BYTES = {"engine_core": 32 << 20, "frontend": 16 << 20, "worker": 8 << 20}
 HOST_EVERY_NS = 1_000_000_000
 _HOST = one(records.HOST, records.pack_host)
+PAUSE = "pause"
 FLUSH_EVERY_S = 0.1    # long enough that packing a step finds our code warm from the step before
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -65,6 +67,8 @@ class Process:
         self.ring = RingWriter(os.path.join(where, self.name + ".ring"), _ring_bytes(role))
         self.outbox = Outbox(self.ring)
         self.key = site_key(where)
+        self.paused = False
+        self.on_resume: List[Callable[[], None]] = []      # who has to know that something was not seen
         self._described = ""
 
     def see(self, fact: str, hooks: List[Hook]) -> bool:
@@ -82,6 +86,17 @@ class Process:
     def blind(self, fact: str, reason: str, collect: str) -> None:
         self.facts[fact] = Fact("blind", reason, collect)
 
+    def pause(self, asked: bool) -> None:
+        """Hooks stay where they are and look away, or look again: all but those that fell silent by themselves."""
+        if asked == self.paused:
+            return
+        self.paused = asked
+        for hook in {id(hook): hook for hooks in self.hooks.values() for hook in hooks}.values():
+            hook.on = not asked and not hook.failed
+        if not asked:
+            for resume in self.on_resume:
+                resume()
+
     @property
     def shed_level(self) -> int:
         return max((governor.level for governor in self._governors), default=0)
@@ -95,7 +110,7 @@ class Process:
         """Writes the description if it changed. IO: at start-up and from the host thread only."""
         for fact, hooks in self.hooks.items():
             for hook in hooks:
-                if not hook.on:
+                if hook.failed:
                     self.blind(fact, f"hook switched itself off after {hook.errors_count} errors: {hook.last_error}",
                                "report it; the engine is not affected")  # fmt: skip
         if self.shed_level:
@@ -107,11 +122,17 @@ class Process:
             "engine": self.engine, "engine_version": self.engine_version, "probe_version": __version__,
             "python_version": platform.python_version(), "dp_rank": self.dp_rank, "start_ns": self.start_ns,
             "deployment": os.environ.get("PELLUCID_DEPLOYMENT", "default"),
-            "facts": {name: vars(fact) for name, fact in sorted(self.facts.items())}, "config": self.config,
+            "facts": {name: vars(self._now(name, fact)) for name, fact in sorted(self.facts.items())},
+            "config": self.config,
         })  # fmt: skip
         if text != self._described:
             _replace(os.path.join(self.where, self.name + ".json"), text)
             self._described = text
+
+    def _now(self, name: str, fact: Fact) -> Fact:
+        if self.paused and fact.state == "visible" and name in self.hooks:
+            return Fact("blind", "the probe is paused", f"remove {PAUSE} from the probe's folder")
+        return fact
 
     def errors_count(self) -> int:
         return self.outbox.errors_count + sum(hook.errors_count for hooks in self.hooks.values() for hook in hooks)
@@ -207,10 +228,11 @@ class _HostClock:
 
 
 def _work_forever(process: Process) -> None:
-    clock = _HostClock(process)
+    clock, pause = _HostClock(process), os.path.join(process.where, PAUSE)
     while True:
         process.outbox.flush()
         try:
+            process.pause(os.path.exists(pause))
             if time.monotonic_ns() - clock.last_ns >= HOST_EVERY_NS:
                 clock.look()
                 process.describe()

@@ -62,7 +62,18 @@ class EngineCore:
         self._probe_steps()
         for hook in (*self.kv.hooks, self.grammar):
             hook.on_silence = self._look
+        process.on_resume.append(self._resumed)
         self._look()
+
+    def _resumed(self) -> None:
+        """After a pause: a step number is left out, so that nobody takes the next step for the one after the last."""
+        steps = self.steps
+        steps.scheduled += 1
+        steps.plans.clear()
+        steps.whole, steps.since_full = False, records.FULL_EVERY
+        if self.kv.lives is not None:
+            self.kv.taken = []
+            self.process.outbox.put(self.lives.lost, now_ns())
 
     def _look(self) -> None:
         """A hook that is not in place, or fell silent, sees nothing."""

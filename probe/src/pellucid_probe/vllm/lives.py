@@ -69,6 +69,10 @@ class Lives:
     def cleared(self, time_ns: int) -> List[Record]:
         return [(kv.KV_CLEARED, kv.pack_blocks(time_ns, ()))]
 
+    def lost(self, time_ns: int) -> List[Record]:
+        """Nobody looked for a while."""
+        return [(kv.KV_LOST, kv.pack_blocks(time_ns, ()))]
+
     def _tables(self, request: int, step: int, kind: int, blocks: Iterable[Sequence[int]]) -> List[Record]:
         return [(kv.KV_TABLE, kv.pack_table(request, step, kind, group, ids)) for group, ids in enumerate(blocks)]
 

@@ -60,7 +60,9 @@ class Worker:
         self._rank = int(getattr(wrapper.worker, "rank", -1))
         target = Target(kind.__module__, f"{kind.__qualname__}.sample_tokens", ("self",))
         if not target.fault():
-            StepHook(target, self._sampled).install()
+            hook = StepHook(target, self._sampled)
+            if not hook.install():
+                self.process.hooks["worker.times"] = [*self.process.hooks["worker.times"], hook]
 
     def _hook_drafting(self, wrapper: Any) -> None:
         runner = getattr(wrapper.worker, "model_runner", None)

@@ -30,12 +30,12 @@ ROWS_A_MINUTE = 12_000      # of kv_residency; with more, every second hash is l
 MINUTE_NS = 60 * S_NS
 
 KINDS = frozenset((kv_records.KV_PROMPT, kv_records.KV_MORE, kv_records.KV_TABLE, kv_records.KV_TAKEN,
-                   kv_records.KV_FREED, kv_records.KV_CLEARED))  # fmt: skip
+                   kv_records.KV_FREED, kv_records.KV_CLEARED, kv_records.KV_LOST))  # fmt: skip
 
 
 @dataclass(slots=True)
 class Gone:
-    removed_ns: int
+    removed_ns: int | None
     removed_by: int | None = None
 
 
@@ -91,8 +91,10 @@ class KvLives:
             seen = self._asked.get(request)
             if seen is not None:
                 seen.hashes[first:] = hashes
-        else:
+        elif kind == kv_records.KV_CLEARED:
             self._cleared(kv_records.unpack_blocks(payload)[0])
+        else:
+            self._lost()
 
     def step(self, step: int, time_ns: int, admits: Sequence[Admit]) -> None:
         """A step is over: who was admitted in it, in order, and the tables that came before it."""
@@ -158,7 +160,8 @@ class KvLives:
             "tail_tokens": seen.prompt_tokens - computed - sum(tokens.values()),
         }  # fmt: skip
         if gone is not None:
-            row |= {"evicted_age_ns": max(0, time_ns - gone.removed_ns), "evicted_by": gone.removed_by}
+            age_ns = None if gone.removed_ns is None else max(0, time_ns - gone.removed_ns)
+            row |= {"evicted_age_ns": age_ns, "evicted_by": gone.removed_by}
         self._append("prefix_lookups", tuple(row.get(name) for name in PREFIX_LOOKUPS.names()))
 
     def _hold(self, request: int, block: int) -> None:
@@ -226,7 +229,15 @@ class KvLives:
         for block in list(self._lives):
             self._emit(self._close(block, time_ns, "cleared"))
 
-    def _close(self, block: int, time_ns: int, reason: str) -> Life:
+    def _lost(self) -> None:
+        """What was there may be gone: every life is closed as unknown, without a time, as after a lost event."""
+        for block in list(self._lives):
+            self._emit(self._close(block, None, "unknown"))
+        self._held.clear()
+        self._tables.clear()
+        self._waiting.clear()
+
+    def _close(self, block: int, time_ns: int | None, reason: str) -> Life:
         life = self._lives.pop(block)
         life.gone, life.removed_reason = Gone(time_ns), reason
         left = self._alive[life.block_hash] - 1
