@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 from pellucid.testing.traffic import TOKENS, Ask
 from tools.cpu_ranks import FLAGS as TWO_RANKS
 from tools.expert_traffic import quarters
-from tools.prefix_traffic import (
+from tools.prompts import (
+    WORDS,
     Draw,
     briefed,
     documents_in_turn,
@@ -27,9 +28,11 @@ from tools.prefix_traffic import (
     id_last,
     leaving,
     new_documents,
+    passage,
     salted,
+    story,
+    summary,
 )
-from tools.prompts import WORDS, passage, story, summary
 
 SECONDS = 40.0
 MANY = 100          # more asks than a user gets through in SECONDS
