@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import pytest
+
 from pellucid.collect.openmetrics.parse import Sample, parse
 from pellucid.collect.openmetrics.private import public
 from pellucid.collect.openmetrics.track import Tracker
@@ -93,9 +95,21 @@ def test_ranks_of_one_engine_add_up_and_ranks_that_repeat_do_not() -> None:
     assert values(repeated) == [{("running_count", "gauge"): 3}]
 
 
-def test_not_a_number_is_missing() -> None:
-    told = translate([Sample("vllm:num_requests_running", {}, math.nan)], "a")
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_what_is_no_number_is_missing(value: float) -> None:
+    told = translate([Sample("vllm:num_requests_running", {}, value)], "a")
     assert (told.told, told.blank_count) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [Sample("vllm:time_to_first_token_seconds_bucket", {}, 3),
+     Sample("vllm:time_to_first_token_seconds_bucket", {"le": "x"}, 3),
+     Sample("http_request_size_bytes", {"quantile": "0.5"}, 9)],
+)  # fmt: skip
+def test_a_bucket_without_a_bound_and_a_quantile_are_kept_as_they_are(sample: Sample) -> None:
+    told = translate([sample], "a")
+    assert (told.told, told.unmapped) == ([], [("a", sample)])
 
 
 def test_a_damaged_line_is_left_out_and_counted() -> None:

@@ -3,7 +3,8 @@
     Sample("<engine>:request_success_total", {"engine": "0", "finished_reason": "stop"}, 7)
         → Told(Key("127.0.0.1:8000", "finished_count", "counter", part="stop", dp_rank=0), series, 7.0)
 
-Left out: blanks (a GPU exporter's "not measured"), NaN, ranks that repeat rank 0, and an old name beside a new one.
+Left out: blanks (a GPU exporter's "not measured"), NaN and infinity, ranks that repeat rank 0,
+and an old name beside a new one.
 """
 
 from __future__ import annotations
@@ -108,14 +109,18 @@ def _tell(result: Translated, who: str, sample: Sample, hit: Found, names: set[s
                 for label, m in exporter.config_gauges.items() if labels.get(label, "").isdigit()]  # fmt: skip
     if any(labels.get(label, "0") not in ("0", "") for label in exporter.repeat_labels):
         return []
-    if math.isnan(sample.value) or any(low <= sample.value <= high for low, high in exporter.blanks):
+    if not math.isfinite(sample.value) or any(low <= sample.value <= high for low, high in exporter.blanks):
         result.blank_count += 1
         return []
     factor = family.factors.get(labels.get(family.by, ""), family.factor)
     if family.percent_beside in names:
         factor *= 0.01
     word = _PARTS[hit.suffix] if hit.suffix else kind
-    le = float(labels["le"]) * factor if word == "bucket" else None
+    le = _bound(labels.get("le", "")) if word == "bucket" else None
+    if word == "histogram" or (word == "bucket" and le is None):     # a summary's quantile, a bucket without a bound
+        result.unmapped.append((who, sample))
+        return []
+    le = None if le is None else le * factor
     key = Key(who, metric, word, _part(family, labels), model, _device(exporter, labels), _rank(exporter, labels), le)
     value = sample.value if word in ("bucket", "count") else sample.value * factor
     return [Told(key, Series(who, sample.name, tuple(sorted(labels.items()))), value)]
@@ -153,6 +158,13 @@ def _model(exporter: Exporter, labels: dict[str, str]) -> str | None:
 
 def _part(family: Family, labels: dict[str, str]) -> str | None:
     return status_class(labels.get(family.status, "")) if family.status else labels.get(family.part)
+
+
+def _bound(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _device(exporter: Exporter, labels: dict[str, str]) -> str | None:

@@ -45,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
         endpoints(args.kv_events or (), args.kv_replay or ()),
     )
     done = verb.attach(args.url, how, any_of(*stops), lambda folder: say(f"recording into {folder}"))
+    if not done.processes:
+        say("no metric of an engine we know is on this page: there will be little to answer")
     if done.unmapped:
         say(f"{len(done.unmapped)} kinds of samples have no place in the catalog and are kept as they are")
     say(f"recorded {done.folder.name} → pellucid why --run {done.folder.name}")
