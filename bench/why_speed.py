@@ -36,7 +36,7 @@ print(why(Path(sys.argv[1]))["verdict"])
 ONCE_MATRIX = """
 import sys
 from pathlib import Path
-from pellucid.verbs.matrix import matrix
+from pellucid.verbs.watch.matrix import matrix
 print(len(matrix(Path(sys.argv[1]))["rows"]))
 """
 

@@ -10,7 +10,7 @@ from pellucid.core.table import rows as table
 from pellucid.core.units import S_NS
 from pellucid.store.write import Limits, RunWriter
 from pellucid.testing.build import append_rows
-from pellucid.verbs.top import Top
+from pellucid.verbs.watch.top import Top
 
 TABLES = {
     "sources": table("""process  anchor_mono_ns  anchor_wall_ns

@@ -15,7 +15,7 @@ from typing import Any
 from pellucid.core.errors import AskedWrongly, CannotAnswer
 from pellucid.core.units import unit_of
 from pellucid.store.read import RunReader, open_run
-from pellucid.verbs.where import Value, check_column, where
+from pellucid.store.where import Value, check_column, where
 
 
 @dataclass(frozen=True, slots=True)

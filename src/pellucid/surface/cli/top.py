@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     from pellucid.surface.cli.render.page import page, show
     from pellucid.surface.cli.render.top import top as render
     from pellucid.verbs.runs import run_folder
-    from pellucid.verbs.top import Top
+    from pellucid.verbs.watch.top import Top
 
     source = Top(run_folder(home(), args.run), matrix=args.matrix)
     if args.json:

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         answer = explain_request(folder, args.request, args.spans)
     elif args.matrix:
         from pellucid.surface.cli.render.matrix import matrix as render
-        from pellucid.verbs.matrix import matrix
+        from pellucid.verbs.watch.matrix import matrix
 
         answer = matrix(folder, args.since)
     else:

@@ -18,9 +18,9 @@ from pellucid.core.clock import Anchor, Clock, monotonic_ns
 from pellucid.core.errors import CannotAnswer, PellucidError
 from pellucid.core.units import S_NS
 from pellucid.store.read import RunReader, open_run
-from pellucid.verbs.matrix import matrix
 from pellucid.verbs.rows import last_moment_ns
 from pellucid.verbs.runs import summary
+from pellucid.verbs.watch.matrix import matrix
 from pellucid.verbs.why import why
 
 LOAD_NS = 10 * S_NS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pellucid.core.errors import AskedWrongly
-from pellucid.verbs.where import where
+from pellucid.store.where import where
 
 TYPES = {"arrival_ns": "BIGINT", "ttft_ns": "BIGINT", "output_tokens": "BIGINT",
          "finish_reason": "VARCHAR", "request_id": "VARCHAR"}  # fmt: skip
