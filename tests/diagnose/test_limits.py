@@ -76,7 +76,7 @@ FOUND: dict[str, dict[str, Any]] = {
     },
     "kv.idle": {
         "busy_ns": 1000, "at_cap_ns": 600, "span_busy_ns": 5000, "kv_used_max_count": 10, "kv_total_blocks_count": 100,
-        "kv_cache_bytes": 10 * 2**30, "cached_tokens": 0, "prompt_tokens": 1000,
+        "kv_cache_bytes": 10 * 2**30, "context_blocks_count": 5, "cached_tokens": 0, "prompt_tokens": 1000,
     },
     "spec.not_worth_it": {
         "draft_tokens": 900, "tasks_count": 2, "task": "chat", "drafts_count": 300, "drafted_tokens": 900,
@@ -175,8 +175,8 @@ ON_THE_LIMIT: list[tuple[str, dict[str, Any], str]] = [
     ("spec.not_worth_it", {"without_high_ns": None}, "blind"),
     ("spec.too_deep", {"beyond_drafted_tokens": 100}, "found"),
     ("spec.too_deep", {"beyond_drafted_tokens": 99}, "clear"),
-    ("spec.too_deep", {"drafts_count": 200}, "found"),
-    ("spec.too_deep", {"drafts_count": 199}, "not_applicable"),
+    ("spec.too_deep", {"drafts_count": 100}, "found"),
+    ("spec.too_deep", {"drafts_count": 99}, "not_applicable"),
     ("spec.too_deep", {"drafts_count": None}, "blind"),
     ("spec.too_deep", {"useful_tokens": 0}, "clear"),
 ]
@@ -396,5 +396,7 @@ def test_the_new_cache_holds_all_who_are_there_with_a_twentieth_free() -> None:
 def test_the_idle_part_leaves_twice_what_was_used() -> None:
     verdict = judged("kv.idle")
     assert verdict.targets == {"kv_cache_limit": 20}
+    assert judged("kv.idle", context_blocks_count=30).targets == {"kv_cache_limit": 30}
+    assert judged("kv.idle", context_blocks_count=None).targets == {"kv_cache_limit": 20}
     assert verdict.gain is not None
     assert (verdict.gain.low_ratio, verdict.gain.high_ratio) == (0.8, 0.9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from pellucid_probe.vllm.config import VARIABLES, effective, kv_cache_bytes
+from pellucid_probe.vllm.config import VARIABLES, effective, kv_cache_bytes, kv_context_blocks
 
 from pellucid.catalog.load import knobs
 
@@ -44,3 +44,12 @@ def test_the_kv_cache_is_its_blocks_times_the_largest_group_of_layers() -> None:
 def test_a_kv_cache_that_is_described_otherwise_has_no_known_size() -> None:
     for config in (None, *(SimpleNamespace(num_blocks=n, kv_cache_groups=[]) for n in (None, 1))):
         assert kv_cache_bytes(SimpleNamespace(kv_cache_config=config)) is None
+
+
+def test_a_context_needs_blocks_of_every_group() -> None:
+    """2,050 tokens are 17 blocks of 128, and 129 of 16."""
+    groups = [SimpleNamespace(kv_cache_spec=SimpleNamespace(block_size=size)) for size in (128, 128, 16)]
+    limit = SimpleNamespace(model_config=SimpleNamespace(max_model_len=2050))
+    scheduler = SimpleNamespace(vllm_config=limit, kv_cache_config=SimpleNamespace(kv_cache_groups=groups))
+    assert kv_context_blocks(scheduler) == 1 + 17 + 17 + 129
+    assert kv_context_blocks(SimpleNamespace(vllm_config=limit, kv_cache_config=None)) is None

@@ -71,6 +71,7 @@ class Source:
             "python_version": d.get("python_version"), "probe_version": d.get("probe_version"),
             "model": d.get("config", {}).get("model"), "config_json": json.dumps(d.get("config", {})),
             "kv_cache_bytes": d.get("config", {}).get("kv_cache_bytes"),
+            "context_blocks_count": d.get("config", {}).get("kv_context_blocks"),
             "pid": d.get("pid"), "start_ns": d.get("start_ns"),
             "anchor_mono_ns": anchor[0], "anchor_wall_ns": anchor[1],
             "lost_count": self.ring.lost_count if self.ring else None,

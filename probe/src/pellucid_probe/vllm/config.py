@@ -75,6 +75,16 @@ def kv_cache_bytes(scheduler: Any) -> Optional[int]:
         return None
 
 
+def kv_context_blocks(scheduler: Any) -> Optional[int]:
+    """KV blocks with which a request as long as it may be can run, the engine's own empty one included. An upper bound:
+    layers with a window need fewer."""
+    try:
+        longest = int(scheduler.vllm_config.model_config.max_model_len)
+        return 1 + sum(-(-longest // int(g.kv_cache_spec.block_size)) for g in scheduler.kv_cache_config.kv_cache_groups)
+    except (AttributeError, TypeError, ValueError, ZeroDivisionError):
+        return None
+
+
 def _block_bytes(group: Any) -> int:
     spec = group.kv_cache_spec
     layers = 1 if hasattr(spec, "kv_cache_specs") else len(group.layer_names)     # of all its layers already

@@ -16,6 +16,7 @@ SOURCES = Table("sources", "a process that writes rows", (
         """, STR),
     *columns("""
         pid: process id
+        context_blocks_count: KV blocks with which a request as long as it may be can run; null where unknown
         kv_cache_bytes: memory of the engine core's KV cache, on each device; null where the engine does not say
         start_ns: probe loaded
         anchor_mono_ns: CLOCK_MONOTONIC …

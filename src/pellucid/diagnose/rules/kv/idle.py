@@ -50,9 +50,9 @@ def judge(row: Row) -> Verdict:
     if cached is not None and prompt and cached / prompt >= PROFIT.value:
         return clear(f"the prefix cache gave {percent(cached / prompt)} of the prompt tokens: free blocks are not idle")
     used, total = row.number("kv_used_max_count"), row.number("kv_total_blocks_count")
-    keep = math.ceil(KEEP.value * used)
+    keep = max(math.ceil(KEEP.value * used), row["context_blocks_count"] or 0)     # the engine starts with no fewer
     if keep >= total:
-        return clear(f"{percent(used / total)} of the KV blocks were used at once")
+        return clear(f"{percent(used / total)} of the KV blocks were used at once, and {keep:.0f} of {total:.0f} are to be kept")
     if row["kv_cache_bytes"] is None:
         return blind("how many bytes the KV cache takes is not known", "run the engine with a probe that writes kv_cache_bytes")
     idle_bytes = row.number("kv_cache_bytes") * (1 - keep / total)
@@ -60,7 +60,7 @@ def judge(row: Row) -> Verdict:
         return clear(f"at most {percent(used / total)} of the KV blocks were used, but that leaves {size(idle_bytes)} idle: too little to use")
     return found(
         f"never more than {used:.0f} of {total:.0f} KV blocks were held, and the prefix cache gave next to nothing: {size(idle_bytes)} "
-        f"would be left with twice as many as that; the cap was reached in {percent(at_cap)} of the busy time",
+        f"would be left if {keep:.0f} were kept; the cap was reached in {percent(at_cap)} of the busy time",
         Gain("kv_cache_bytes", 1 - keep / total, 1 - used / total, "local"),
         {"kv_cache_limit": float(max(keep, 1))},
     )
@@ -70,8 +70,8 @@ HEAD = "repeat  start_ns  end_ns  running_count  sequence_cap_count  kv_used_blo
 PROMPTS = {"requests": "prompt_tokens  cached_tokens\n 100  0"}
 
 
-def _steps(line: str, gib: str = "4") -> dict[str, str]:
-    return {"steps": HEAD + line, "sources": f"kv_cache_bytes\n -\n {gib}"} | PROMPTS
+def _steps(line: str, gib: str = "4", context: str = "-") -> dict[str, str]:
+    return {"steps": HEAD + line, "sources": f"kv_cache_bytes  context_blocks_count\n -  -\n {gib}  {context}"} | PROMPTS
 
 
 def _gib(count: float) -> str:
@@ -84,7 +84,7 @@ RULE = Rule(
     needs=(
         Need("steps", ("start_ns", "end_ns", "running_count", "sequence_cap_count", "kv_used_blocks_count", "kv_total_blocks_count"),
              "run the engine with the probe: its engine core writes the steps"),
-        Need("sources", (), "run the engine with the probe", ("kv_cache_bytes",)),
+        Need("sources", (), "run the engine with the probe", ("kv_cache_bytes", "context_blocks_count")),
         Need("requests", (), "run the engine with the probe", ("prompt_tokens", "cached_tokens")),
     ),
     evidence="""
@@ -94,6 +94,7 @@ RULE = Rule(
                max(kv_used_blocks_count)                                                               AS kv_used_max_count,
                max(kv_total_blocks_count)                                                              AS kv_total_blocks_count,
                (SELECT max(kv_cache_bytes) FROM span_sources)                                          AS kv_cache_bytes,
+               (SELECT max(context_blocks_count) FROM span_sources)                                    AS context_blocks_count,
                (SELECT sum(cached_tokens) FROM requests)                                               AS cached_tokens,
                (SELECT sum(prompt_tokens) FROM requests WHERE cached_tokens IS NOT NULL)               AS prompt_tokens
         FROM steps
@@ -105,9 +106,10 @@ RULE = Rule(
     cases=(
         Case("at the cap, a quarter used", "found", _steps("9  0  100  4  4  25  100", _gib(4)), says="2.0 GiB would be left"),
         Case("an hour, far below the cap", "found", _steps("1  0  3600e9  1  256  10  100", _gib(40)), says="never more than 10 of 100"),
+        Case("a long context is to fit", "found", _steps("9  0  100  4  4  1  100", _gib(4), "40"), says="if 40 were kept"),
         Case("nothing held at the end of a step", "found", _steps("9  0  100  4  4  0  100", _gib(4)), says="4.0 GiB would be left"),
         Case("small, so nothing to gain", "clear", _steps("9  0  100  4  4  1  100", _gib(1)), says="1003.5 MiB idle"),
-        Case("half used", "clear", _steps("9  0  100  4  4  50  100", _gib(40)), says="50% of the KV blocks were used at once"),
+        Case("half used", "clear", _steps("9  0  100  4  4  50  100", _gib(40)), says="50% of the KV blocks were used at once, and 100 of 100"),
         Case("free blocks hold prefixes", "clear",
              _steps("9  0  100  4  4  10  100", _gib(40)) | {"requests": "prompt_tokens  cached_tokens\n 100  5\n 100  -"}, says="gave 5.0%"),
         Case("a minute with little to do", "not_applicable", _steps("1  0  3599e9  1  256  10  100", _gib(40)), says="the cap reached in 0%"),
