@@ -34,7 +34,7 @@ from pellucid.diagnose.rule import (
 
 HARDLY = Limit(0.05, "ratio", "chosen: pays only where checking a token costs under a twentieth of a step, and then it hardly costs")
 VAIN = Limit(0.1, "ratio", "chosen: a tenth of all positions computed; below it a shorter draft changes less than a load does")
-ENOUGH = Limit(200, "drafts", "chosen: ten accepted ones at the limit of a twentieth, so that chance does not decide")
+ENOUGH = Limit(100, "drafts", "chosen: five accepted ones at the limit of a twentieth; fewer come and go by chance")
 STEPS = "run the engine with the probe: its engine core writes the steps"
 
 
@@ -100,7 +100,7 @@ RULE = Rule(
         Case("a gap in the middle does not end it", "clear", _case("1  200  150", "2  200  9", "3  100  9"), says="position 3"),
         Case("just hardly ever is not never", "clear", _case("1  200  150", "2  100  5"), says="position 2 was kept in 5 of 100"),
         Case("not even the first", "clear", _case("1  200  9", "2  200  1"), says="not even the first"),
-        Case("few drafts", "not_applicable", _case("1  199  150", "2  199  1"), says="199 drafts"),
+        Case("few drafts", "not_applicable", _case("1  99  50", "2  99  1"), says="99 drafts"),
         Case("nothing drafted", "not_applicable", _case(work="repeat  scheduled_tokens  draft_tokens\n9  10  0"), says="nothing was drafted"),
         Case("an older recorder", "blind", _case(), says="no row of speculation"),
         Case("drafts are not known", "blind", _case("1  200  150", work="repeat  scheduled_tokens  draft_tokens\n9  10  -"), says="draft_tokens"),
