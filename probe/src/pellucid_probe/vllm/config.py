@@ -80,7 +80,8 @@ def kv_context_blocks(scheduler: Any) -> Optional[int]:
     layers with a window need fewer."""
     try:
         longest = int(scheduler.vllm_config.model_config.max_model_len)
-        return 1 + sum(-(-longest // int(g.kv_cache_spec.block_size)) for g in scheduler.kv_cache_config.kv_cache_groups)
+        groups = scheduler.kv_cache_config.kv_cache_groups
+        return 1 + sum(-(-longest // int(group.kv_cache_spec.block_size)) for group in groups)
     except (AttributeError, TypeError, ValueError, ZeroDivisionError):
         return None
 
