@@ -11,16 +11,6 @@ from pellucid.diagnose.evidence import WHOLE
 from pellucid.diagnose.registry import all_rules
 from pellucid.diagnose.rule import Case, Row, Rule, Verdict
 from tests.diagnose import limits_scraped
-from tests.diagnose.limits_scraped import (  # noqa: F401 (so that pytest and the mutations find them here)
-    test_a_draft_is_as_long_as_what_is_kept,
-    test_a_full_cache_claims_the_queue_at_most,
-    test_a_full_cache_grows_to_hold_those_who_wait,
-    test_a_page_claims_half_to_all_of_the_queue_that_goes,
-    test_a_page_raises_the_cap_to_those_who_wait_and_to_what_fits,
-    test_an_odd_replica_claims_what_the_fleet_loses_by_it,
-    test_failures_claim_the_tokens_they_did_not_give,
-    test_only_refusals_ask_for_more_engines,
-)
 
 RULES = {r.id: r for r in all_rules()}
 
@@ -184,6 +174,8 @@ ON_THE_LIMIT: list[tuple[str, dict[str, Any], str]] = [
 
 FOUND |= limits_scraped.FOUND
 ON_THE_LIMIT += limits_scraped.ON_THE_LIMIT
+# So that pytest and the mutations find its tests here.
+globals().update({name: test for name, test in vars(limits_scraped).items() if name.startswith("test_")})
 
 
 @pytest.mark.parametrize(("rule", "change", "kind"), ON_THE_LIMIT, ids=lambda v: str(v)[:60])
@@ -294,20 +286,6 @@ def test_the_storm_gain_is_the_work_done_twice() -> None:
     gain = judged("kv.preemption_storm").gain
     assert gain is not None
     assert (gain.low_ratio, gain.high_ratio) == (0.0, 0.25)
-
-
-@pytest.mark.parametrize(("rule", "change"), [
-    ("moe.rank_imbalance", {"busiest_tokens": 2000}), ("moe.expert_skew", {"busiest_tokens": 1600}),
-])  # fmt: skip
-def test_even_ranks_gain_a_tenth_of_what_the_busiest_has_too_much(rule: str, change: dict[str, Any]) -> None:
-    gain = judged(rule, **change).gain
-    assert gain is not None
-    assert (gain.low_ratio, gain.high_ratio) == (0.0, 0.1)
-
-
-def test_experts_and_their_copies_are_a_multiple_of_the_ranks() -> None:
-    assert judged("moe.expert_skew").targets == {"expert_balancing": 1, "expert_copies": 8}
-    assert judged("moe.expert_skew", experts_count=60).targets["expert_copies"] == 4
 
 
 def test_the_hosts_largest_part_is_named() -> None:
