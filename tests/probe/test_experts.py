@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pellucid_probe.process import Fact
 from pellucid_probe.vllm import experts
-from pellucid_probe.vllm.experts import SHARE, STRIDES, Experts
+from pellucid_probe.vllm.experts import SHARE, STRIDES, Experts, window_start
 from pellucid_probe.vllm.routers import in_order, in_turn, layers, placement
 
 
@@ -117,6 +117,14 @@ def test_a_probe_over_its_budget_samples_seldom_then_stops_and_says_so() -> None
     made.process.shed_level = 2  # type: ignore[misc]
     assert sampled(made, range(1, 1200)) == []
     assert not made.on and made.process.facts["worker.experts"].state == "blind"
+
+
+def test_windows_are_short_at_first_and_longer_later_and_begin_together() -> None:
+    """Of 10 s. Two workers that began in the same minute, 300 s after which the next whole minute begins."""
+    s = 1_000_000_000
+    starts = [[window_start(n * s, first * s, 10 * s) // s for n in range(60, 600)] for first in (62, 95)]
+    assert starts[0] == starts[1]
+    assert sorted(set(starts[0])) == [*range(60, 420, 10), 420, 480, 540]
 
 
 def plan(new: dict[str, str | None], finished: set[str], **shares: int) -> Any:

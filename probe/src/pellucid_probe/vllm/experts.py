@@ -36,6 +36,8 @@ FIRST_STRIDE = 61
 SHARE = 0.005                   # of the time in steps that counting may take
 LOOK_EVERY = 8                  # samples between choices of a stride
 WINDOW_NS = 10_000_000_000
+SHORT_NS = 300_000_000_000      # a worker's windows are short at first, so that a short recording has several …
+LONGER = 6                      # … and then longer, so that a day of them can be read
 IDLE_WINDOW_NS = 1_000_000_000  # a window this old goes out when the engine falls idle
 COUNTS = 4000                   # layers times experts; twice as many make the window twice as long
 LABELS = 16                     # tasks told apart; 0 is everything else
@@ -47,9 +49,8 @@ Capture = Any
 class Sample:
     """A window's sums. `counts` lies on the device: label, layer, expert, and one more expert for ids out of range."""
 
-    def __init__(self, counts: Any, window_ns: int, time_ns: int, step: int) -> None:
-        self.counts, self.first_ns = counts, time_ns
-        self.start_ns = time_ns - time_ns % window_ns       # the same for all ranks
+    def __init__(self, counts: Any, start_ns: int, time_ns: int, step: int) -> None:
+        self.counts, self.start_ns, self.first_ns = counts, start_ns, time_ns
         self.first_step = self.last_step = step
         self.end_ns = time_ns
         self.steps = 0
@@ -72,6 +73,7 @@ class Experts:
         self._labels: List[Optional[str]] = [None]
         self._sample: Optional[Sample] = None
         self._window_ns = WINDOW_NS
+        self._first_ns = 0              # the first sample
         self._fixed = _stride_asked()
         self._stride = self._fixed or FIRST_STRIDE
         self._cost_ns = self._steps_ns = self._samples = 0      # since the last choice of a stride
@@ -254,13 +256,15 @@ class Experts:
 
     def _open(self, step: int, time_ns: int, device: Any) -> Sample:
         sample = self._sample
-        if sample is not None and time_ns - time_ns % self._window_ns != sample.start_ns:
+        self._first_ns = self._first_ns or time_ns
+        start_ns = window_start(time_ns, self._first_ns, self._window_ns)
+        if sample is not None and start_ns != sample.start_ns:
             self._go()
             sample = None
         if sample is None:
             width = max(layer.experts for layer in self._layers) + 1
             counts = self._torch.zeros((LABELS, len(self._layers), width), dtype=self._torch.int64, device=device)
-            sample = self._sample = Sample(counts, self._window_ns, time_ns, step)
+            sample = self._sample = Sample(counts, start_ns, time_ns, step)
         return sample
 
     def _go(self) -> None:
@@ -293,6 +297,13 @@ class Experts:
             self._go()
         except Exception as error:
             self.hook.fail(error)
+
+
+def window_start(time_ns: int, first_ns: int, window_ns: int) -> int:
+    """Begin of the window that a moment is in: a multiple of its length, so ranks have the same ones."""
+    longer_ns = LONGER * window_ns
+    change_ns = -(-(first_ns + SHORT_NS) // longer_ns) * longer_ns
+    return time_ns - time_ns % (window_ns if time_ns < change_ns else longer_ns)
 
 
 def _compiled(config: Any) -> str:
