@@ -7,7 +7,7 @@ from pellucid.store.column import PROVENANCE, STR, Table, columns
 SOURCES = Table("sources", "a process that writes rows", (
     *PROVENANCE,
     *columns("""
-        role: frontend, engine_core, worker, or endpoint: a metrics page (joined with + where one process has several)
+        role: frontend, engine_core, worker (joined with + where one process has several), endpoint, kv_events or log
         engine_version: the engine's version
         python_version: of that process
         probe_version: the probe's
