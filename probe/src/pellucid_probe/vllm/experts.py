@@ -162,6 +162,7 @@ class Experts:
         level = self.process.shed_level
         if level > 1:
             self.on = False
+            self.close()
             self._blind("shed: the probe's cost was above its budget", "give the engine's host a free core")
         stride = self._stride if not level or self._fixed else STRIDES[-1]
         self.taking = self.on and step > 0 and step % stride == 0
@@ -292,7 +293,7 @@ class Experts:
                     })  # fmt: skip
 
     def close(self) -> None:
-        """The process ends: what was counted goes out."""
+        """What was counted goes out: the process ends, or counting does."""
         try:
             self._go()
         except Exception as error:
