@@ -5,10 +5,12 @@ The engine has few KV blocks and a small token budget, so long prompts go in chu
 
 from __future__ import annotations
 
+import json
 import random
 import socket
 import statistics
 import struct
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +25,7 @@ from tools.prompts import tokens
 from tools.recording import Served, serve
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+SENT_NS, SENT_WALL_US = time.monotonic_ns(), time.time_ns() // 1000      # what one client claims, long before it sends
 BLOCK, BLOCKS, BUDGET = 32, 120, 256
 FLAGS = ("--max-model-len", "2560", "--max-num-seqs", "8", "--block-size", str(BLOCK), "--num-gpu-blocks-override",
          str(BLOCKS), "--max-num-batched-tokens", str(BUDGET))  # fmt: skip
@@ -83,7 +86,8 @@ def traffic(pick: random.Random) -> dict[str, list[Ask]]:
         ],
         "labelled": [
             ask("labelled", 0, 0.0, 40, 20, task="plan"),
-            ask("labelled", 1, 0.0, 40, 20, headers={"X-Pellucid-Task": "review", "traceparent": TRACE}),
+            ask("labelled", 1, 0.0, 40, 20, headers={
+                "X-Pellucid-Task": "review", "traceparent": TRACE, "X-Request-Start": f"t={SENT_WALL_US}"}),
             Ask(0.0, f"{system} {tokens(pick, 9)}", 20, request_id="labelled-2"),
             Ask(0.5, f"{system} {tokens(pick, 5)}", 20, request_id="labelled-3"),
         ],
@@ -164,6 +168,19 @@ def test_a_label_in_the_body_names_the_task(mixed: Mixed) -> None:
 def test_a_label_in_the_header_names_the_task_and_the_trace_is_kept(mixed: Mixed) -> None:
     row = mixed.rows("labelled")[1]
     assert (row["task"], row["task_source"], row["traceparent"]) == ("review", "header", TRACE)
+
+
+def test_a_time_of_sending_in_the_header_is_placed_on_the_clock_of_the_rows(mixed: Mixed) -> None:
+    plain, dated = mixed.rows("labelled")[:2]
+    assert plain["sent_ns"] is None
+    assert abs(dated["sent_ns"] - SENT_NS) < 20_000_000      # the wall clock may be slewed between the two
+
+
+def test_the_environment_is_recorded_as_far_as_knobs_name_it(mixed: Mixed) -> None:
+    (core,) = mixed.run.rows("SELECT config_json FROM processes WHERE role LIKE '%engine_core%'")
+    config = json.loads(core["config_json"])
+    known = {name: value for name, value in config.items() if name.startswith("env.")}
+    assert known == {"env.VLLM_CPU_KVCACHE_SPACE": 1, "env.VLLM_CPU_NUM_OF_RESERVED_CPU": None}
 
 
 def test_requests_with_the_same_first_block_are_one_task(mixed: Mixed) -> None:
