@@ -192,7 +192,7 @@ def each(count: int, start: Draw, think_s: float = 0.05) -> Traffic:
     def draw(pick: random.Random) -> list[Ask]:
         asks: list[Ask] = []
         for _ in range(count):
-            user(asks, 4 * MANY, think_s, start(pick), pick.uniform(0, 0.5))
+            user(asks, 10 * MANY, think_s, start(pick), pick.uniform(0, 0.5))
         return asks
 
     return draw
