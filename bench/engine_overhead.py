@@ -4,7 +4,7 @@
     python3 -m bench.engine_overhead --model NAME --command 'python3 -m vllm.entrypoints.cli.main serve … --port {port}'
 
 One server with the probe and a recorder, loaded again and again with the same kind of burst; in every second one the
-probe is paused (the file `pause` in its folder), in ABBA order. Two servers side by side were tried first: each start of
+probe is paused (the file `pause` in its folder), in ABBA order. Two servers side by side were tried first: a start of
 an engine is faster or slower than the next by more than the probe could be. What a pause does not take away is the
 wrappers' own call, tenths of a microsecond each. The ratio's interval is a t interval over the logarithms of the pairs.
 """

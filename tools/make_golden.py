@@ -1,6 +1,7 @@
 """Real recordings for tests: one that has the bottleneck and one near miss for every rule, and a healthy one.
 
-    .venv/bin/python -m tools.make_golden [SCENARIO …]     → tests/golden/<scenario>/
+    .venv/bin/python -m tools.make_golden [SCENARIO …]             → tests/golden/<scenario>/
+    .venv/bin/python -m tools.make_golden --keep SCENARIO RUN      a recording of that scenario that is there already
 
 Takes about two minutes each. A recording whose findings are not the scenario's, or that does not add up, is not kept.
 """
@@ -25,10 +26,14 @@ MOST_BYTES = 1_000_000
 
 def make(name: str, home: Path) -> str:
     """Records a scenario and keeps it; returns what was wrong with it, "" for nothing."""
+    served, _ = record(SCENARIOS[name], SEED, home, home / "engine.log", lambda line: print(line, flush=True))
+    return keep(name, served.folder())
+
+
+def keep(name: str, source: Path) -> str:
+    """Copies a recording of the scenario; returns what was wrong with it, "" for nothing."""
     scenario = SCENARIOS[name]
-    served, _ = record(scenario, SEED, home, home / "engine.log", lambda line: print(line, flush=True))
-    source = served.folder()
-    found = findings(source, home)
+    found = findings(source, source.parent.parent)
     if found != ({scenario.finds} - {None}):
         return f"{name}: expected {scenario.finds}, found {sorted(found)}; the recording is in {source}"
     lawless = broken(open_run(source))
@@ -48,6 +53,11 @@ def make(name: str, home: Path) -> str:
 
 
 def main(names: list[str]) -> int:
+    if names[:1] == ["--keep"]:
+        _, name, source = names
+        fault = keep(name, Path(source))
+        print(fault, file=sys.stderr)
+        return 1 if fault else 0
     home = Path(tempfile.mkdtemp(prefix="pellucid-golden-"))
     wrong = [fault for fault in (make(name, home) for name in names or SCENARIOS) if fault]
     print("\n".join(wrong), file=sys.stderr)
