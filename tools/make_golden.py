@@ -39,7 +39,7 @@ def keep(name: str, source: Path) -> str:
     lawless = broken(open_run(source))
     if lawless:
         return f"{name}: {'; '.join(lawless)}: does not hold; the recording is in {source}"
-    kept = [*source.glob("*.parquet"), source / "run.json"]
+    kept = [*source.glob("*.parquet"), source / "run.json", source / "checksums.txt"]
     size_bytes = sum(p.stat().st_size for p in kept)
     if size_bytes > MOST_BYTES:
         return f"{name}: {size_bytes} bytes are more than {MOST_BYTES}; the recording is in {source}"
