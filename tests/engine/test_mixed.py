@@ -106,7 +106,7 @@ def traffic(pick: random.Random) -> dict[str, list[Ask]]:
             *(ask("left", n, 0.0, 60, 200) for n in range(3, 8)),
         ],
         "queue": [
-            *(ask("queue", n, 0.0, 60, 600) for n in range(8)),
+            *(ask("queue", n, 0.0, 60, 1200) for n in range(8)),
             # Long enough after sending for a slow frontend to have queued them, before the others are done.
             *(ask("queue", n, 0.5, 60, 200, hang_up_s=1.5) for n in range(8, 12)),
         ],

@@ -121,4 +121,6 @@ def test_kv_lives_and_drafts_are_recorded(recorded: Recorded) -> None:
     assert evicted["n"] > 0
     assert (drafts["drafted"], drafts["accepted"]) == (told["drafted"], told["accepted"])
     assert min(drafts["drafted"], drafts["accepted"], drafts["ns"]) > 0
-    assert [r for r in recorded.rows("copy") if not 0 < r["accepted_tokens"] <= r["drafted_tokens"]] == []
+    copies = recorded.rows("copy")
+    assert all(r["accepted_tokens"] <= r["drafted_tokens"] for r in copies)
+    assert sum(r["accepted_tokens"] for r in copies) > 0

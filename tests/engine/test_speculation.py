@@ -85,7 +85,7 @@ def test_both_tasks_are_there_with_the_acceptance_that_was_made(drafted: Drafted
     for position, (copied, accepted) in counts["copy"].items():
         rolled, right = counts["dice"][position]
         # Less than all: beside requests that may hold other tokens, this engine was seen to reject right drafts.
-        assert accepted / copied > max(0.3, 2 * right / rolled)
+        assert accepted / copied > max(0.15, 2 * right / rolled)
     first, accepted = counts["dice"][1]
     assert first > 200
     assert 0 < accepted / first < 4 / DICE      # a model has its habits, so the dice are not quite even

@@ -89,6 +89,8 @@ class Frontend:
         if self.governor.wants_optional(end_ns, len(outputs)):
             stamp = argument(args, kwargs, 2, "engine_core_timestamp") or 0.0
             self._ready((records.DELIVER, records.pack_deliver(start_ns, end_ns, stamp, len(outputs))))
+        if not getattr(args[0], "request_states", True):
+            self.process.outbox.flush()    # nobody waits now, and the engine may be stopped before our thread comes
 
     def _ended(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         state, reason = argument(args, kwargs, 1, "req_state"), argument(args, kwargs, 2, "finish_reason")
