@@ -180,9 +180,14 @@ def site_key(where: str) -> bytes:
         raise RingError(f"{path}: {error.strerror}") from error
 
 
+def keyed_digest(key: bytes, data: "bytes | memoryview") -> bytes:
+    """64-bit keyed hash: a bare hash of token ids could be guessed."""
+    return hashlib.blake2b(data, digest_size=8, key=key).digest()
+
+
 def keyed_hash(key: bytes, data: bytes) -> str:
-    """64-bit keyed hash in hex: a bare hash of token ids could be guessed."""
-    return hashlib.blake2b(data, digest_size=8, key=key).hexdigest()
+    """The same in hex."""
+    return keyed_digest(key, data).hex()
 
 
 class _GcClock:

@@ -17,6 +17,7 @@ from array import array
 from typing import Any, Callable, Iterable, List, Sequence, Tuple
 
 from pellucid_probe import kv_records as kv
+from pellucid_probe.process import keyed_digest
 from pellucid_probe.ring import Record
 
 # Blocks that get a fingerprint: the first ones, then ever fewer. A prompt of 4,096 blocks has 22.
@@ -80,20 +81,15 @@ class Lives:
         size, key = self.block_tokens, self._key
         words = memoryview(array("q", tokens[: whole * size]).tobytes())
         step = 8 * size
-        found = [
-            (at, hashlib.blake2b(words[at * step : (at + 1) * step], digest_size=8, key=key).digest())
-            for at in SAMPLED if at < whole
-        ]  # fmt: skip
+        found = [(at, keyed_digest(key, words[at * step : (at + 1) * step])) for at in SAMPLED if at < whole]
         if whole and len(tokens) > size:
-            shifted = array("q", tokens[1 : size + 1]).tobytes()
-            found.append((kv.SHIFTED, hashlib.blake2b(shifted, digest_size=8, key=key).digest()))
+            found.append((kv.SHIFTED, keyed_digest(key, array("q", tokens[1 : size + 1]).tobytes())))
         return found
 
     def _keyed(self, value: Any) -> int:
         if value is None:
             return 0
-        digest = hashlib.blake2b(str(value).encode(), digest_size=8, key=self._key).digest()
-        return int.from_bytes(digest, "little") or 1
+        return int.from_bytes(keyed_digest(self._key, str(value).encode()), "little") or 1
 
 
 def _short(block_hash: Any) -> bytes:
