@@ -1,0 +1,1 @@
+"""What work a model asks for and what a device can do: pure formulae, for rooflines and predictions alike."""
