@@ -33,7 +33,7 @@ CAPTURES = Table("captures", "a kernel trace: a capture of a running engine, or 
         start_cost_ns: for how long starting the capture held up the engine; null in a loaded file
         stop_cost_ns: for how long stopping it did; null in a loaded file
         export_ns: for how long the trace was written, beside the engine; null in a loaded file
-        longest_gap_ns: longest time between two tokens of a request while it started, ran or stopped; null in a loaded file
+        longest_gap_ns: longest time between two tokens of a request from its start to its stop; null in a loaded file
         trace_bytes: size of the trace as the profiler wrote it
         """),
 ))  # fmt: skip
@@ -49,7 +49,7 @@ CAPTURE_STEPS = Table("capture_steps", "an engine step in a capture, and how its
         """, STR),
     *columns("""
         step: number in the capture from 0; of a running engine the number in steps
-        device: number of the device
+        device_index: number of the device
         start_ns: start of its first kernel
         end_ns: end of its last kernel
         host_start_ns: start of the host's range around it; null where there is none
@@ -82,14 +82,14 @@ KERNELS = Table("kernels", "a kernel in a capture; in a table of sums, all execu
         types: the operator's input types, as JSON
         phase: prefill, decode or mixed; null where it cannot be told
         precision: number format it computes in, such as bf16, fp8, int4; null where not known
-        work_basis: shapes, geometry or profiler: what flop and moved_bytes were reckoned from; null where they are not known
+        work_basis: shapes, geometry or profiler: what flop and moved_bytes come from; null where not known
         grid: blocks, as x,y,z
         block: threads of a block, as x,y,z
         """, STR),
     *columns("""
         step: as in capture_steps; null outside steps
         layer: layer of the model, from 0; null outside layers, or where layers do not show
-        device: number of the device
+        device_index: number of the device
         stream: number of the stream
         correlation: the profiler's number of its launch
         start_ns: start, in the clock of captures; null in a table of sums
