@@ -179,6 +179,23 @@ def short_copies(users: int, prompt: int, output_tokens: int) -> Traffic:
     return draw
 
 
+def coins(users: int) -> Traffic:
+    """Answers drawn from two tokens: of what was drafted, each further position is right half as often."""
+
+    def draw(pick: random.Random) -> list[Ask]:
+        extra = {"temperature": 2.0, "allowed_token_ids": [WORD, WORD + 1]}
+
+        def one() -> Ask:
+            return Ask(0, story(pick, 30), pick.randint(200, 300), "coin", extra=extra)
+
+        asks: list[Ask] = []
+        for _ in range(users):
+            user(asks, MANY, 0.0, one, pick.uniform(0, 0.5))
+        return asks
+
+    return draw
+
+
 def drafts(tokens: int, match: int) -> tuple[str, ...]:
     """N-gram speculation: what followed the last `match` tokens when they were there before."""
     config = {"method": "ngram", "num_speculative_tokens": tokens, "prompt_lookup_max": match,
@@ -246,8 +263,8 @@ _ALL = (
         (*CONTEXT, *drafts(8, 3)), dice_and_copies, "spec.not_worth_it",
     ),
     Scenario(
-        "deep-drafts", "eight users who want four tokens, and drafts of twelve", GEMMA,
-        (*CONTEXT, *drafts(12, 2), "--block-size", "32"), short_copies(8, 34, 4), "spec.too_deep",
+        "deep-drafts", "two users whose answers are one of two tokens each time, and drafts of twelve", GEMMA,
+        (*CONTEXT, *drafts(12, 2)), coins(2), "spec.too_deep",
     ),
     Scenario(
         "cap-reached", "two users, two may run at a time", GEMMA,

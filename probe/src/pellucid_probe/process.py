@@ -4,6 +4,7 @@
     $PELLUCID_DIR/engine_core-4711.json   who writes them, what is visible, what is blind and why
     $PELLUCID_DIR/key                     secret of the site, for block hashes
     $PELLUCID_DIR/pause                   while this file is there no hook looks at anything
+    $PELLUCID_DIR/capture.json            asks for a capture (capture.py)
 
 Everything here runs at start-up or on a thread of its own, never in the engine's step path.
 """
@@ -69,6 +70,7 @@ class Process:
         self.key = site_key(where)
         self.paused = False
         self.on_resume: List[Callable[[], None]] = []      # who has to know that something was not seen
+        self.on_poll: List[Callable[[], None]] = []        # who looks for something about ten times a second
         self._described = ""
 
     def see(self, fact: str, hooks: List[Hook]) -> bool:
@@ -238,6 +240,8 @@ def _work_forever(process: Process) -> None:
         process.outbox.flush()
         try:
             process.pause(os.path.exists(pause))
+            for look in process.on_poll:
+                look()
             if time.monotonic_ns() - clock.last_ns >= HOST_EVERY_NS:
                 clock.look()
                 process.describe()

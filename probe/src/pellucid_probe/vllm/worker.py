@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Any, Dict, Optional, Tuple
 
 from pellucid_probe import records
+from pellucid_probe.capture import Capture
 from pellucid_probe.guard import Hook, StepHook, Target, argument
 from pellucid_probe.process import Fact, Process
-from pellucid_probe.vllm import experts
+from pellucid_probe.vllm import experts, profiler
 
 EXECUTE = Target("vllm.v1.worker.worker_base", "WorkerWrapperBase.execute_model", ("self", "scheduler_output"))
 FORWARD = Target("vllm.forward_context", "create_forward_context", ("attn_metadata", "vllm_config"))
@@ -29,6 +30,8 @@ class Worker:
     def __init__(self, process: Process) -> None:
         self.process = process
         self.experts = experts.Experts(process)
+        self.capture = Capture(process.where, process.name, profiler.make, profiler.label)
+        process.on_poll.append(self.capture.look)
         self._ready, self.governor = process.outbox.ready, process.governed()
         self._execute: Optional[Tuple[int, int, int]] = None    # step, start, end: waiting for its sampling
         self._looked = False
@@ -52,15 +55,18 @@ class Worker:
         drafting = self._drafting
         self._draft_ns = 0 if drafting is not None and drafting.on else records.UNSEEN_NS
         self._graph_mode = self._padded_tokens = records.UNSEEN
-        if self.experts.on:
-            self.experts.begin(getattr(argument(args, kwargs, 1, "scheduler_output"), "pellucid_step", 0))
+        if self.experts.on or self.capture.asked is not None:
+            step = getattr(argument(args, kwargs, 1, "scheduler_output"), "pellucid_step", 0)
+            if self.experts.on:
+                self.experts.begin(step)
+            self.capture.begin(step, "execute")
 
     def _hook_sampling(self, wrapper: Any) -> None:
         kind = type(wrapper.worker)
         self._rank = int(getattr(wrapper.worker, "rank", -1))
         target = Target(kind.__module__, f"{kind.__qualname__}.sample_tokens", ("self",))
         if not target.fault():
-            hook = StepHook(target, self._sampled)
+            hook = StepHook(target, self._sampled, before=self._sampling)
             if not hook.install():
                 self.process.hooks["worker.times"] = [*self.process.hooks["worker.times"], hook]
 
@@ -87,6 +93,8 @@ class Worker:
     ) -> None:
         plan = argument(args, kwargs, 1, "scheduler_output")
         step = getattr(plan, "pellucid_step", 0)
+        if self.capture.asked is not None:
+            self.capture.end(step, last=result is not None)
         if self.experts.on:
             self.experts.end(step, start_ns, end_ns, plan, args[0].worker.model_runner)
         if not step:
@@ -96,12 +104,18 @@ class Worker:
         else:
             self._write(step, (start_ns, end_ns), (0, 0))
 
+    def _sampling(self, _args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> None:
+        if self.capture.asked is not None and self._execute is not None:
+            self.capture.begin(self._execute[0], "sample")
+
     def _sampled(
         self, start_ns: int, end_ns: int, _result: Any, _args: Tuple[Any, ...], _kwargs: Dict[str, Any]
     ) -> None:
         if self._execute is not None:
             step, execute_start, execute_end = self._execute
             self._execute = None
+            if self.capture.asked is not None:
+                self.capture.end(step, last=True)
             self._write(step, (execute_start, execute_end), (start_ns, end_ns))
 
     def _write(self, step: int, execute: Tuple[int, int], sample: Tuple[int, int]) -> None:

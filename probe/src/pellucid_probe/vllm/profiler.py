@@ -1,0 +1,29 @@
+"""The profiler of the engine's framework, torch.profiler: operators of the host, and kernels where there is a device.
+
+torch is imported when somebody asks for a capture; a worker has it loaded long before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pellucid_probe.capture import Ask
+
+
+def make(ask: Ask) -> Any:
+    """Raises RuntimeError when a profiler is running: two of them break each other."""
+    import torch
+
+    running = getattr(torch.autograd, "_profiler_enabled", None)
+    if running is not None and running():
+        raise RuntimeError("another profiler of the framework is running")
+    activity = torch.profiler.ProfilerActivity
+    activities = [activity.CPU] + ([activity.CUDA] if torch.cuda.is_available() else [])
+    return torch.profiler.profile(activities=activities, record_shapes=ask.shapes, with_stack=False)
+
+
+def label(text: str) -> Any:
+    """A range of the trace."""
+    import torch
+
+    return torch.profiler.record_function(text)
