@@ -83,6 +83,9 @@ KERNELS = Table("kernels", "a kernel in a capture; in a table of sums, all execu
         phase: prefill, decode or mixed; null where it cannot be told
         precision: number format it computes in, such as bf16, fp8, int4; null where not known
         work_basis: shapes, geometry or profiler: what flop and moved_bytes come from; null where not known
+        work_note: what had to be assumed for them, or why they are not known; null where there is nothing to say
+        bound: compute or memory: which of them roof_ns comes from; null without roof_ns
+        roof_basis: measured or peak: which ceilings roof_ns was reckoned with; "disputed" behind it where sources differ
         grid: blocks, as x,y,z
         block: threads of a block, as x,y,z
         """, STR),
@@ -94,6 +97,7 @@ KERNELS = Table("kernels", "a kernel in a capture; in a table of sums, all execu
         correlation: the profiler's number of its launch
         start_ns: start, in the clock of captures; null in a table of sums
         duration_ns: duration; in a table of sums, that of all executions
+        roof_ns: the least time the device can do this work in; null where the work or the device is not known
         count: 1; in a table of sums, executions
         """),
     *columns("""
