@@ -71,7 +71,7 @@ def write_day(ring: RingWriter, seen: Path, steps: int, running: int) -> None:
             8000, 0, len(live), sum(counts), len(live), 3, 0, 8192, running, 40_000, 20_000, 30_000, 0, 0,
             records.SEQUENCE_CAP, True, records.SEEN_KV_BLOCKS + records.SEEN_KV_FLOW, len(live), 0, 0, mode,
         ) + frame)  # fmt: skip
-        work = (step, now - STEP_NS + 700_000, now - 500_000, 0, 0, records.UNSEEN_NS, 0, 0, len(live))
+        work = (step, now - STEP_NS + 700_000, now - 500_000, 0, 0, *3 * (records.UNSEEN_NS,), 0, 0, len(live))
         ring.write(records.WORK, records.pack_work(*work))
         if step % 200 == 0:
             _keep_pace(ring, seen)

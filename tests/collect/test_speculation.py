@@ -40,8 +40,8 @@ class Core:
         self.step += 1
         self.end_ns += STEP_NS
         if draft_ns is not None:
-            self.core.worked(records.Work(self.step, self.end_ns - STEP_NS, self.end_ns, 0, 0, draft_ns, 0,
-                                          records.UNSEEN, records.UNSEEN))  # fmt: skip
+            unseen = (records.UNSEEN_NS, records.UNSEEN_NS, 0, records.UNSEEN, records.UNSEEN)
+            self.core.worked(records.Work(self.step, self.end_ns - STEP_NS, self.end_ns, 0, 0, draft_ns, *unseen))
         if drafts:
             self.core.take(records.SPEC, records.pack_spec([v for n, seen in drafts.items() for v in (n, *seen)]))
         numbers, counts = list(shares), list(shares.values())

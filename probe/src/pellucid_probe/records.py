@@ -12,7 +12,7 @@ Frequent records are packed structs, rare ones JSON. Times are CLOCK_MONOTONIC n
     DELIVER    frontend      a step's outputs were processed
     FRONT_END  frontend      finish reason as the client sees it
     ABORT      frontend      client went away or cancelled
-    WORK       worker        forward pass and sampling of one step
+    WORK       worker        forward pass and sampling of one step, and parts of it
     EXPERTS    worker        a window of one MoE layer and task: how often each expert was chosen
     HOST       every         one second of this process
 
@@ -49,7 +49,7 @@ _STEP = struct.Struct("<10Q18IB")
 _MOVED = struct.Struct("<II")
 _ADMIT = struct.Struct("<IIQQ")
 _DELIVER = struct.Struct("<QQdI")
-_WORK = struct.Struct("<Q5QiII")
+_WORK = struct.Struct("<Q7QiII")
 _HOST = struct.Struct("<15Q")
 
 
@@ -220,7 +220,9 @@ class Work(NamedTuple):
     execute_end_ns: int
     sample_start_ns: int   # 0: sampling was not a call of its own
     sample_end_ns: int
-    draft_ns: int          # proposing drafts for the next step; UNSEEN_NS when it could not be read
+    draft_ns: int          # proposing drafts for the next step; UNSEEN_NS when it could not be read, as the next two
+    encoder_ns: int        # encoding images and sounds
+    lora_ns: int           # putting the batch's adapters in place
     rank: int
     graph_mode: int        # GRAPH_MODES index; UNSEEN when it could not be read
     padded_tokens: int     # UNSEEN when it could not be read

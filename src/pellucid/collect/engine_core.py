@@ -256,8 +256,10 @@ def _put_work(row: dict[str, Any], work: records.Work) -> None:
     worked = max(work.execute_end_ns, work.sample_end_ns) - work.execute_start_ns
     row["worker_ns"] = max(row.get("worker_ns") or 0, worked)
     row["time_basis"] = "worker_wall"
-    if work.draft_ns != records.UNSEEN_NS:
-        row["draft_ns"] = max(row.get("draft_ns") or 0, work.draft_ns)
+    for part in ("draft_ns", "encoder_ns", "lora_ns"):
+        spent_ns = getattr(work, part)
+        if spent_ns != records.UNSEEN_NS:
+            row[part] = max(row.get(part) or 0, spent_ns)
     if work.graph_mode != records.UNSEEN:
         row["graph_mode"] = records.GRAPH_MODES[work.graph_mode]
     if work.padded_tokens != records.UNSEEN:

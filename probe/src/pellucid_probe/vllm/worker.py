@@ -1,19 +1,18 @@
-"""Worker: wall time of each step's forward pass and sampling, of proposing drafts in it, graph mode and padding.
+"""Worker: wall time of each step's forward pass and sampling, and of parts of it (parts.py), graph mode and padding.
 
 The step's number arrives on the plan. Sampling is a call of its own in some versions and part of `execute_model` in
-others; it is hooked on the worker's class when the first plan shows which class that is. So is what proposes drafts:
-the model runner itself, or the speculator of the newer runner. Without speculation nothing is said about drafts.
+others; it is hooked on the worker's class when the first plan shows which class that is. So are the parts.
 """
 
 from __future__ import annotations
 
 from typing import Any, Dict, Optional, Tuple
 
-from pellucid_probe import records
+from pellucid_probe import profiler, records
 from pellucid_probe.capture import Capture
 from pellucid_probe.guard import Hook, StepHook, Target, argument
 from pellucid_probe.process import Fact, Process
-from pellucid_probe.vllm import experts, profiler
+from pellucid_probe.vllm import experts, parts
 
 EXECUTE = Target("vllm.v1.worker.worker_base", "WorkerWrapperBase.execute_model", ("self", "scheduler_output"))
 FORWARD = Target("vllm.forward_context", "create_forward_context", ("attn_metadata", "vllm_config"))
@@ -22,8 +21,6 @@ TARGETS: Dict[str, Tuple[Target, ...]] = {
     "worker.times": (EXECUTE,), "worker.graph_mode": (FORWARD,), **experts.TARGETS,
 }  # fmt: skip
 NO_DEVICE_CLOCK = "the worker's wall time is recorded; device events are not read"
-DRAFT_TIME, DRAFT_MEMORY = "worker.draft_time", "worker.draft_memory"
-NO_DRAFT_MEMORY = "the engine counts what the drafter holds with the model"
 
 
 class Worker:
@@ -36,11 +33,10 @@ class Worker:
         self._execute: Optional[Tuple[int, int, int]] = None    # step, start, end: waiting for its sampling
         self._looked = False
         self._rank = -1
-        self._drafting: Optional[StepHook] = None               # what proposes drafts, where something does
-        self._draft_ns = records.UNSEEN_NS
+        self.parts = parts.Parts(process)
+        self._timed, self._parts_ns = self.parts.timed, self.parts.ns
         self._graph_mode = self._padded_tokens = records.UNSEEN
         process.optional_facts += ["worker.times", "worker.graph_mode", "worker.padded_tokens"]
-        process.hooks[DRAFT_TIME] = []      # filled while another thread may be looking
         process.see("worker.times", [StepHook(EXECUTE, self._executed, before=self._executing)])
         process.see("worker.graph_mode", [Hook(FORWARD, after=self._forward)])
         graph = process.facts["worker.graph_mode"]
@@ -51,9 +47,9 @@ class Worker:
         if not self._looked:
             self._looked = True
             self._hook_sampling(args[0])
-            self._hook_drafting(args[0])
-        drafting = self._drafting
-        self._draft_ns = 0 if drafting is not None and drafting.on else records.UNSEEN_NS
+            self.parts.look(getattr(args[0].worker, "model_runner", None))
+        if self._timed:
+            self.parts.begin()
         self._graph_mode = self._padded_tokens = records.UNSEEN
         if self.experts.on or self.capture.asked is not None:
             step = getattr(argument(args, kwargs, 1, "scheduler_output"), "pellucid_step", 0)
@@ -69,24 +65,6 @@ class Worker:
             hook = StepHook(target, self._sampled, before=self._sampling)
             if not hook.install():
                 self.process.hooks["worker.times"] = [*self.process.hooks["worker.times"], hook]
-
-    def _hook_drafting(self, wrapper: Any) -> None:
-        runner = getattr(wrapper.worker, "model_runner", None)
-        if getattr(runner, "speculative_config", None) is None:
-            return
-        speculator = getattr(runner, "speculator", None)
-        kind, name = (type(runner), "propose_draft_token_ids") if speculator is None else (type(speculator), "propose")
-        target = Target(kind.__module__, f"{kind.__qualname__}.{name}", ("self",))
-        hook = StepHook(target, self._proposed)
-        if self.process.see(DRAFT_TIME, [hook]):
-            self.process.optional_facts.append(DRAFT_TIME)
-            self._drafting = hook
-        self.process.blind(DRAFT_MEMORY, NO_DRAFT_MEMORY, "compare the KV cache's size with and without speculation")
-
-    def _proposed(
-        self, start_ns: int, end_ns: int, _result: Any, _args: Tuple[Any, ...], _kwargs: Dict[str, Any]
-    ) -> None:
-        self._draft_ns += end_ns - start_ns
 
     def _executed(
         self, start_ns: int, end_ns: int, result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]
@@ -121,7 +99,7 @@ class Worker:
     def _write(self, step: int, execute: Tuple[int, int], sample: Tuple[int, int]) -> None:
         if self.governor.wants_optional(execute[1], 0):
             self._ready((records.WORK, records.pack_work(
-                step, *execute, *sample, self._draft_ns, self._rank, self._graph_mode, self._padded_tokens,
+                step, *execute, *sample, *self._parts_ns, self._rank, self._graph_mode, self._padded_tokens,
             )))  # fmt: skip
 
     def _batch_shape(self, context: Any) -> int:

@@ -18,6 +18,8 @@ STEPS = Table("steps", "one engine iteration that computed at least one token", 
         idle_ns: the same span when no request was there; null otherwise
         worker_ns: wall time of the slowest worker's forward pass and sampling
         draft_ns: proposing the next step's drafts, within worker_ns, of the slowest worker; null without speculation
+        encoder_ns: encoding images and sounds, within worker_ns, of the slowest worker; null without an encoder
+        lora_ns: putting the batch's LoRA adapters in place, within worker_ns, of the slowest worker; null without LoRA
         device_ns: device time of the step; null where no device clock is read
         running_count: requests in the running queue after schedule()
         waiting_count: requests left waiting after schedule()

@@ -1,0 +1,113 @@
+"""Parts of a step that are timed by themselves, in the worker, where the engine has them.
+
+    draft     proposing drafts            the model runner itself, or the speculator of the newer runner
+    encoder   encoding images and sounds  the model runner, or its state's encoder runner
+    lora      the batch's adapters        saying which token takes which adapter, and putting the adapters in place
+
+A part is one method or several, hooked on the classes that the first plan shows. Their time within a step is summed.
+Of what the engine does not have nothing is said; what it has under other names is blind.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+
+from pellucid_probe import records
+from pellucid_probe.guard import Hook, StepAfter, StepHook, Target
+from pellucid_probe.process import Process
+
+DRAFT_TIME, ENCODER_TIME, LORA_TIME = "worker.draft_time", "worker.encoder_time", "worker.lora_time"
+DRAFT_MEMORY = "worker.draft_memory"
+NO_DRAFT_MEMORY = ("the engine counts what the drafter holds with the model",
+                   "compare the KV cache's size with and without speculation")  # fmt: skip
+
+Calls = List[Tuple[Any, str, Tuple[str, ...]]]      # whose class has it, method, leading parameters
+
+
+class Part(NamedTuple):
+    fact: str
+    there: Callable[[Any], bool]        # whether the engine of this model runner has it
+    calls: Callable[[Any], Calls]
+    if_any: bool = False                # only calls that returned something count
+
+
+def _encodes(runner: Any) -> bool:
+    """Pipeline ranks behind the first have no encoder; the newer runner gives them no cache for its results."""
+    return bool(getattr(runner, "supports_mm_inputs", False)) and getattr(runner, "encoder_cache", True) is not None
+
+
+def _draft(runner: Any) -> Calls:
+    speculator = getattr(runner, "speculator", None)
+    if speculator is None:
+        return [(runner, "propose_draft_token_ids", ("self",))]
+    return [(speculator, "propose", ("self",))]
+
+
+def _encoder(runner: Any) -> Calls:
+    state = getattr(runner, "model_state", None)
+    if state is None:
+        return [(runner, "_execute_mm_encoder", ("self",))]
+    return [(state.encoder_runner, "execute_mm_encoder", ("self",))]
+
+
+def _lora(runner: Any) -> Calls:
+    batch = getattr(runner, "lora_state", None) or runner.input_batch
+    return [(batch, "make_lora_inputs", ("self",)), (runner.lora_manager, "set_active_adapters", ("self",))]
+
+
+# In the order of a Work's fields.
+PARTS = (
+    Part(DRAFT_TIME, lambda runner: getattr(runner, "speculative_config", None) is not None, _draft),
+    # The older runner calls its encoder in every step, also with nothing to encode.
+    Part(ENCODER_TIME, _encodes, _encoder, if_any=True),
+    Part(LORA_TIME, lambda runner: bool(getattr(runner, "lora_config", None)), _lora),
+)
+
+
+class Parts:
+    """`ns` has each part's time in the step at hand, UNSEEN_NS where it is not seen."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.ns = [records.UNSEEN_NS] * len(PARTS)
+        self.timed: Dict[int, List[Hook]] = {}          # place in `ns` → its hooks; empty in most engines
+        for part in PARTS:
+            process.hooks[part.fact] = []               # filled while another thread may be looking
+
+    def look(self, runner: Any) -> None:
+        """Once, at the first plan: which parts this engine has."""
+        for place, part in enumerate(PARTS):
+            if part.there(runner):
+                self._hook(place, part, runner)
+        if PARTS[0].there(runner):
+            self.process.blind(DRAFT_MEMORY, *NO_DRAFT_MEMORY)
+
+    def begin(self) -> None:
+        """A step begins. Only called where something is timed."""
+        for place, hooks in self.timed.items():
+            self.ns[place] = 0 if all(hook.on for hook in hooks) else records.UNSEEN_NS
+
+    def _hook(self, place: int, part: Part, runner: Any) -> None:
+        try:
+            targets = [_target(*call) for call in part.calls(runner)]
+        except AttributeError as error:
+            self.process.blind(part.fact, str(error), "use an engine version of the tested table, or report this one")
+            return
+        hooks: List[Hook] = [StepHook(target, self._adds(place, part.if_any)) for target in targets]
+        if self.process.see(part.fact, hooks):
+            self.process.optional_facts.append(part.fact)
+            self.timed[place] = hooks
+
+    def _adds(self, place: int, if_any: bool) -> StepAfter:
+        ns = self.ns
+
+        def add(start_ns: int, end_ns: int, result: Any, _args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> None:
+            if ns[place] != records.UNSEEN_NS and (not if_any or len(result)):
+                ns[place] += end_ns - start_ns
+
+        return add
+
+
+def _target(owner: Any, method: str, parameters: Tuple[str, ...]) -> Target:
+    kind = type(owner)
+    return Target(kind.__module__, f"{kind.__qualname__}.{method}", parameters)
