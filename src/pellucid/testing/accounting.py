@@ -43,7 +43,15 @@ STEP_LAWS = {
     "a step's times are in order and add up": """
         SELECT process, step, schedule_ns, execute_ns, update_ns, end_ns - start_ns AS step_ns FROM steps
         WHERE schedule_ns + execute_ns + update_ns IS DISTINCT FROM step_ns
-           OR least(schedule_ns, execute_ns, update_ns) < 0 OR worker_ns > execute_ns
+           OR least(schedule_ns, execute_ns, update_ns) < 0
+    """,
+    "a worker is through when its step is executed, or one of several before the next is": """
+        SELECT * FROM (
+            SELECT process, step, worker_ns, execute_ns, schedule_ns, start_ns,
+                   lead(end_ns) OVER (PARTITION BY process ORDER BY step) AS next_end_ns,
+                   (SELECT count(DISTINCT process) FROM sources WHERE role LIKE '%worker%') AS workers_count FROM steps)
+        WHERE worker_ns > execute_ns
+          AND (workers_count = 1 OR worker_ns > next_end_ns - start_ns - schedule_ns)
     """,
     "a step has one gap before it, spent with work or without": """
         SELECT process, step, host_gap_ns, idle_ns FROM steps

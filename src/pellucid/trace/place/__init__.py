@@ -1,0 +1,1 @@
+"""Where a kernel belongs: its step and phase, its layer, and why the device was idle before it."""
