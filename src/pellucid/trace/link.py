@@ -1,0 +1,106 @@
+"""Kernels and host events → the same, sorted, and each kernel with its runtime call and the operator around that.
+
+    host      |-------------- op 0: linear ---------------|
+                 |--------- op 1: addmm ----------|
+                       |- runtime call, correlation 7 -|
+    device                                          |== kernel, correlation 7 ==|    launch: the call, op: op 1
+
+A kernel of a device graph has the correlation of the graph's launch; all of a graph share one call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pellucid.trace.timeline import NOT_TOLD, OP, RUNTIME, HostEvents, Ids, Kernels, Longs, taken
+
+PROCESS_SHIFT = 44      # correlations are 32-bit in CUPTI and roctracer; the rest of a key is the process
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hints:
+    """What a format tells beside correlations; None where it does not."""
+
+    kernel_process: Longs | None = None         # where correlations are numbered in each process
+    host_process: Longs | None = None
+    kernel_external: Longs | None = None        # the profiler's number of the operator; -1 none
+    host_external: Longs | None = None
+
+
+def linked(kernels: Kernels, host: HostEvents, hints: Hints = Hints()) -> tuple[Kernels, HostEvents]:
+    """Sorts both by start and fills `launch` and `op`."""
+    by_start = np.lexsort((kernels.stream, kernels.start_ns))
+    by_host_start = np.lexsort((-host.duration_ns, host.start_ns))
+    kernels, host = taken(kernels, by_start), taken(host, by_host_start)
+    hints = Hints(*(column if column is None else column[rows] for column, rows in (
+        (hints.kernel_process, by_start), (hints.host_process, by_host_start),
+        (hints.kernel_external, by_start), (hints.host_external, by_host_start))))  # fmt: skip
+    launch = launches(kernels, host, hints)
+    op = np.full(len(kernels), NOT_TOLD, np.int64)
+    called = np.flatnonzero(launch >= 0)
+    op[called] = innermost(host, host.thread[launch[called]], host.start_ns[launch[called]])
+    if hints.kernel_external is not None and hints.host_external is not None:
+        op = np.where(op >= 0, op, _by_external(kernels, host, hints.kernel_external, hints.host_external))
+    return replace(kernels, launch=launch, op=op), host
+
+
+def launches(kernels: Kernels, host: HostEvents, hints: Hints) -> Longs:
+    """Row of the runtime call of each kernel, -1 where there is none. The first of calls with one correlation."""
+    runtime = np.flatnonzero((host.kind == RUNTIME) & (host.correlation >= 0))
+    keys, wanted = host.correlation[runtime], kernels.correlation
+    if hints.kernel_process is not None and hints.host_process is not None:
+        _, code = np.unique(np.concatenate([hints.host_process[runtime], hints.kernel_process]), return_inverse=True)
+        keys = keys + (code[: len(runtime)] << PROCESS_SHIFT)
+        wanted = np.where(wanted < 0, wanted, wanted + (code[len(runtime):] << PROCESS_SHIFT))
+    return _looked_up(wanted, keys, runtime)
+
+
+def _looked_up(wanted: Longs, keys: Longs, values: Longs) -> Longs:
+    """The value of the first equal key for each that is wanted; -1 where none is equal, and for what is negative."""
+    found = np.full(len(wanted), NOT_TOLD, np.int64)
+    if not len(keys):
+        return found
+    order = np.argsort(keys, kind="stable")
+    at = np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)
+    hit = (keys[order[at]] == wanted) & (wanted >= 0)
+    found[hit] = values[order[at[hit]]]
+    return found
+
+
+def innermost(host: HostEvents, threads: Ids, times_ns: Longs) -> Longs:
+    """Row of the innermost operator that is open at each time on each thread; -1 where none is."""
+    found = np.full(len(times_ns), NOT_TOLD, np.int64)
+    ops = np.flatnonzero(host.kind == OP)
+    ops = ops[np.argsort(host.thread[ops], kind="stable")]
+    asked = np.argsort(threads, kind="stable")
+    for thread in np.unique(threads):
+        mine = ops[slice(*np.searchsorted(host.thread[ops], [thread, thread + 1]))]
+        mine_asked = asked[slice(*np.searchsorted(threads[asked], [thread, thread + 1]))]
+        if len(mine):
+            at = _innermost(host.start_ns[mine], host.duration_ns[mine], times_ns[mine_asked])
+            found[mine_asked] = np.where(at >= 0, mine[at], NOT_TOLD)
+    return found
+
+
+def _innermost(start_ns: Longs, duration_ns: Longs, times_ns: Longs) -> Longs:
+    """Of operators of one thread, sorted by start. Those at one depth do not overlap, so the last to start is it."""
+    end_ns = start_ns + np.maximum(duration_ns, 1)
+    ended = np.sort(end_ns)
+    depth = np.arange(1, len(start_ns) + 1) - np.searchsorted(ended, start_ns, "right")
+    wanted = np.searchsorted(start_ns, times_ns, "right") - np.searchsorted(ended, times_ns, "right")
+    found = np.full(len(times_ns), NOT_TOLD, np.int64)
+    for level in np.unique(wanted[wanted > 0]):
+        rows, asked = np.flatnonzero(depth == level), np.flatnonzero(wanted == level)
+        at = np.searchsorted(start_ns[rows], times_ns[asked], "right") - 1
+        at = np.where(at >= 0, rows[at] if len(rows) else NOT_TOLD, NOT_TOLD)
+        found[asked] = np.where((at >= 0) & (end_ns[at] > times_ns[asked]), at, NOT_TOLD)
+    return found
+
+
+def _by_external(kernels: Kernels, host: HostEvents, kernel_external: Longs, host_external: Longs) -> Longs:
+    """For kernels without a call. Old profilers write the correlation in place of the operator's number: not used."""
+    ops = np.flatnonzero((host.kind == OP) & (host_external >= 0))
+    told = (kernels.launch < 0) & (kernel_external != kernels.correlation)
+    return _looked_up(np.where(told, kernel_external, NOT_TOLD), host_external[ops], ops)

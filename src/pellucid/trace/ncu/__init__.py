@@ -1,0 +1,1 @@
+"""Nsight Compute: CSV pages → Launches."""

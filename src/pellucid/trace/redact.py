@@ -1,0 +1,63 @@
+"""Texts of a trace → the same without secrets, names of people and names of machines. Applied before a text is kept.
+
+    Redactor().text("load /home/ada/w.bin with hf_AbCdEfGhIjKlMnOpQrSt")  == "load ~/w.bin with ~"
+
+What a whole field of a file holds (an environment, a command line, names of processes) is never read; the loaders count
+it with `dropped`. Here is what may stand inside a text that is kept: an annotation, the name of a kernel, a scalar.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+GONE = "~"
+LONGEST_CHARACTERS = 32_768     # chosen: four times the longest template name in the shared traces, 7,700 characters
+
+# Cheap test that lets nearly every name through untouched: a path, an address, a dotted quad, or a telling word or prefix.
+SUSPECT = re.compile(r"[/\\]|@|://|\d\.\d+\.\d+\.\d|(?i:token|secret|passw|key|credential|bearer|user|host|login)"
+                     r"|hf_|sk-|gh[a-z]_|github_pat|AKIA|ASIA|xox|AIza|glpat|nvapi|eyJ|ya29|wandb")  # fmt: skip
+HOME = re.compile(r"(?i)(?<![\w.~-])(?:[a-z]:)?[/\\]+(?:home|users|export/home)[/\\]+[^/\\\s\"':;,()\[\]<>]+")
+INNER_HOME = re.compile(r"(?i)(?<=\w)([/\\])(?:home|users)[/\\][^/\\\s\"':;,()\[\]<>]+")
+# Prefixes as the issuers document them: Hugging Face, OpenAI, GitHub, AWS, Slack, Google, GitLab, NVIDIA; JSON Web Token.
+KEY = re.compile(r"\b(?:hf_[A-Za-z0-9]{16,}|sk-[\w-]{16,}|gh[opsur]_[A-Za-z0-9]{20,}|github_pat_\w{20,}"
+                 r"|(?:AKIA|ASIA)[A-Z0-9]{12,}|xox[abeoprs]-[\w-]{10,}|AIza[\w-]{30,}|ya29\.[\w-]{16,}|glpat-[\w-]{16,}"
+                 r"|nvapi-[\w-]{16,}|eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?)")  # fmt: skip
+BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{12,}")
+# A value behind a telling name; a number is none (tokens=8000), and neither is a C++ scope (Token::sort).
+NAMED = re.compile(r"(?i)\b([\w-]*(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|private[_-]?key"
+                   r"|credentials?)[\"']?\s*(?:=|:(?!:))\s*[\"']?)(?![\d.]+\b)[^\s\"',;()<>~]{4,}")  # fmt: skip
+PERSON = re.compile(r"(?i)\b((?:user(?:name)?|host(?:name)?|login|logname)[\"']?\s*=\s*[\"']?)[^\s\"',;()<>~]+")
+LOGIN = re.compile(r"(?<=://)[^/\s:@]+(?::[^/\s@]*)?@")
+MAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[A-Za-z]{2,}\b")
+ADDRESS = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
+RULES = ((HOME, GONE), (INNER_HOME, rf"\1{GONE}"), (KEY, GONE), (BEARER, rf"\1 {GONE}"), (NAMED, rf"\1{GONE}"),
+         (PERSON, rf"\1{GONE}"), (LOGIN, f"{GONE}@"), (MAIL, GONE), (ADDRESS, GONE))  # fmt: skip
+
+# Keys of a file's head that hold an environment, a command line, a person or a machine: never read, counted.
+SECRET_FIELDS = re.compile(r"(?i)env(iron(ment)?)?(_?vars?)?$|^cmd|command|^argv?s?$|host_?name|^host$|user|login|^owner"
+                           r"|started_by|token|secret|passw|credential|api_?key|^metadata$|^process")  # fmt: skip
+
+
+@dataclass(slots=True)
+class Redactor:
+    """Counts what it takes out."""
+
+    count: int = 0
+
+    def text(self, text: str) -> str:
+        if len(text) > LONGEST_CHARACTERS:
+            text = text[:LONGEST_CHARACTERS] + "…"
+        if not SUSPECT.search(text):
+            return text
+        for rule, instead in RULES:
+            text, found_count = rule.subn(instead, text)
+            self.count += found_count
+        return text
+
+    def dropped(self, count: int = 1) -> None:
+        """Values that were not read at all."""
+        self.count += count
+
+    def dropped_fields(self, names: list[str]) -> None:
+        self.count += sum(SECRET_FIELDS.search(name) is not None for name in names)
