@@ -1,4 +1,4 @@
-"""docs/reference from the code: rules, metrics, observations, knobs, facts, schema, settings.
+"""docs/reference from the code: rules, metrics, observations, knobs, facts, devices, schema, settings.
 
     .venv/bin/python tools/gen_docs.py           writes the pages
     .venv/bin/python tools/gen_docs.py --check   exit 1 and a list when a page differs from the code
@@ -13,6 +13,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from pellucid.catalog.load import Observation, Seen, Spelling, facts, knobs, metrics, observations
+from pellucid.catalog.load_gpus import Cell, Device, Domain, catalogue, devices
 from pellucid.catalog.load_series import exporters, scraped
 from pellucid.core.settings import SETTINGS
 from pellucid.core.units import duration, unit_of
@@ -29,7 +30,8 @@ def pages() -> dict[str, str]:
     found = {
         "metrics.md": metrics_page(), "knobs.md": knobs_page(), "schema.md": schema_page(),
         "settings.md": settings_page(), "facts.md": facts_page(),
-        "observations.md": observations_page(), "series.md": series_page(), "rules/README.md": rules_page(),
+        "observations.md": observations_page(), "series.md": series_page(), "devices.md": devices_page(),
+        "rules/README.md": rules_page(),
     }  # fmt: skip
     return found | {f"rules/{rule.id}.md": rule_page(rule) for rule in all_rules()}
 
@@ -203,6 +205,57 @@ def _limits(name: str, row: Observation) -> tuple[str, str, str]:
 
 def _figure(name: str, value: float) -> str:
     return duration(value) if name.endswith("_ns") else f"{value:g}"
+
+
+def devices_page() -> str:
+    """Each device, each cell: value, source, and what is doubtful about it."""
+    found = catalogue()
+    intro = (
+        "# Devices",
+        "What a device can do at most. Dense figures of one GPU; GB of memory are 10⁹ bytes; links are both directions "
+        "together. *Disputed*: sources differ, and whatever is computed from the cell says so. *Recalled*: not looked "
+        "up again. A dash is what the hardware does not have, never 0. A device is found by the name its driver "
+        "prints, whole: an H100 PCIe is not an H100 SXM, and what is not here has no ceilings.",
+    )
+    kinds = [
+        (f"`{k}`", g.matrix_instruction, "yes" if g.two_processor_mma else "no", g.note)
+        for k, g in found.generations.items()
+    ]
+    columns = ("generation", "matrix instruction", "pairs of processors", "note")
+    parts = [*intro, "## Generations", table(columns, kinds)]
+    parts += [_device(device) for device in devices().values()]
+    parts += [_domain(domain) for domain in found.domains.values()]
+    parts += ["## Sources", table(("key", "is"), [(f"`{k}`", text) for k, text in found.sources.items()])]
+    return GENERATED + "\n\n".join(p.rstrip() for p in parts) + "\n"
+
+
+def _device(device: Device) -> str:
+    entry = device.entry
+    names = ", ".join(f"`{name}`" for name in entry.driver_names)
+    rows = [_cell(f"{name}_flop_per_s", cell) for name, cell in entry.peak_flop_per_s.items()]
+    rows += [_cell(name, cell) for name, cell in entry.cells.items()]
+    text = f"## {entry.name}\n\n`{device.key}`, {entry.form}, {entry.generation}, {entry.architecture}. "
+    text += f"The driver prints {names}.\n\n{table(CELL_COLUMNS, rows)}"
+    if entry.measured:
+        reached = [(f"`{m.quantity}`", f"{m.low:,g}", f"{m.high:,g}", m.by, m.conditions) for m in entry.measured]
+        text += "\nMeasured:\n\n" + table(("quantity", "low", "high", "by", "conditions"), reached)
+    return text
+
+
+def _domain(domain: Domain) -> str:
+    rows = [_cell(name, cell) for name, cell in domain.cells.items()]
+    return f"## {domain.name}\n\nOf `{domain.device}`.\n\n" + table(CELL_COLUMNS, rows)
+
+
+CELL_COLUMNS = ("cell", "value", "source", "basis", "doubt", "note")
+
+
+def _cell(name: str, cell: Cell) -> tuple[str, ...]:
+    value = "–" if cell.absent == "no hardware" else str(cell.absent)
+    if cell.value is not None:
+        value = f"{cell.value:,.0f}" if cell.value < 1e12 else f"{cell.value / 1e12:,.10g}e12"
+    doubt = f"disputed: {cell.disputed}" if cell.disputed else "–"
+    return f"`{name}`", value, f"`{cell.source}`", cell.basis, doubt, cell.note or cell.absent or "–"
 
 
 def settings_page() -> str:
