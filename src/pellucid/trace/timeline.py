@@ -29,7 +29,7 @@ Ids = NDArray[np.int32]         # numbers in one of the tuples of a Timeline
 Codes = NDArray[np.int8]        # numbers in KINDS or HOST_KINDS
 
 NOT_TOLD = -1
-KINDS = ("kernel", "memcpy", "memset", "sync", "graph")     # graph: a device graph traced whole, its kernels not visible
+KINDS = ("kernel", "memcpy", "memset", "sync", "graph")     # graph: a device graph traced whole, kernels not visible
 KERNEL, MEMCPY, MEMSET, SYNC, GRAPH = range(len(KINDS))
 HOST_KINDS = ("op", "runtime", "annotation", "gpu_annotation", "overhead")
 OP, RUNTIME, ANNOTATION, GPU_ANNOTATION, OVERHEAD = range(len(HOST_KINDS))
@@ -186,7 +186,7 @@ class Launches:
 Trace = Timeline | KernelTable | Launches
 
 
-Text = TypeVar("Text", str, bytes, int)
+Text = TypeVar("Text", str, bytes, int, tuple[int, int, int])
 
 
 @dataclass(slots=True)

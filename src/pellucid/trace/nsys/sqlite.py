@@ -44,7 +44,7 @@ from pellucid.trace.timeline import (
 FORMAT = "nsys_sqlite"
 PREFIX = "CUPTI_ACTIVITY_KIND_"
 KERNEL_TABLE = PREFIX + "KERNEL"
-# Three extents in one number of 31, 16 and 16 bits. CUDA's limits of a grid: 2**31 - 1, 65535 and 65535; of a block: 1
+# Three extents in one number of 31, 16 and 16 bits. Limits in CUDA: a grid 2**31 - 1, 65535, 65535; a block 1024.
 EXTENT = "({0}X << 32) | ({0}Y << 16) | {0}Z"
 ON_DEVICE = {"start": "start", "end": "end", "device": "deviceId", "stream": "streamId", "correlation": "correlationId",
              "process": "globalPid", "graph": "graphId", "graph_node": "graphNodeId"}  # fmt: skip

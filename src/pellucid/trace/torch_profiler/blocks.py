@@ -11,6 +11,7 @@ block does not decode and is read event by event. Where the list of events ends 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -93,9 +94,6 @@ class Blocks:
 def _last_seam(text: bytes, offset: int = 0) -> tuple[int, int] | None:
     """(end of the last event that is whole, start of what follows its comma), counted from `offset`."""
     for look in (LOOK_BACK_BYTES, len(text)):
-        last = None
-        for last in SEAM.finditer(text, max(0, len(text) - look)):
-            pass
-        if last:
-            return last.start() + 1 - offset, last.end() - offset
+        if seams := deque(SEAM.finditer(text, max(0, len(text) - look)), maxlen=1):
+            return seams[0].start() + 1 - offset, seams[0].end() - offset
     return None

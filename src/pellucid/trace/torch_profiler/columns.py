@@ -2,8 +2,8 @@
 
     columns.add(events)  …  columns.timeline(about)
 
-Kept: what ran on devices, operators, runtime calls, annotations, the profiler's own overhead. Dropped: Python functions,
-memory events, flows, names of processes and threads.
+Kept: what ran on devices, operators, runtime calls, annotations, the profiler's own overhead. Dropped: Python
+functions, memory events, flows, names of processes and threads.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class Columns:
     threads: dict[tuple[int, int], int] = field(default_factory=dict)
     kernels: dict[str, list[Longs]] = field(default_factory=dict)
     host: dict[str, list[Longs]] = field(default_factory=dict)
+    events_count: int = 0           # of all kinds, dropped ones too
     flows: Flows | None = None      # where launches are told by arrows only
 
     def add(self, events: Sequence[Event]) -> None:
@@ -68,6 +69,7 @@ class Columns:
         device = [e for e in events if e.cat in DEVICE_KINDS and e.ph == "X"]
         host = [e for e in events if e.cat in HOST_KINDS and e.ph == "X"]
         device_times, host_times = times(device), times(host)
+        self.events_count += len(events)
         others = [e for e in events if e.ph in ("B", "M")]
         self.damage.lost(HALF, sum(e.ph == "B" for e in others))
         self.redactor.dropped(sum(e.name in ("process_name", "thread_name") for e in others))
@@ -118,7 +120,8 @@ class Columns:
         })  # fmt: skip
 
     def _threads(self, processes: Longs, threads: Longs) -> Longs:
-        (process, which_process), (thread, which_thread) = (np.unique(v, return_inverse=True) for v in (processes, threads))
+        process, which_process = np.unique(processes, return_inverse=True)
+        thread, which_thread = np.unique(threads, return_inverse=True)
         pair, which = np.unique(which_process * len(thread) + which_thread, return_inverse=True)
         keys = [(int(process[p // len(thread)]), int(thread[p % len(thread)])) for p in pair]
         return longs([self.threads.setdefault(key, len(self.threads)) for key in keys])[which]

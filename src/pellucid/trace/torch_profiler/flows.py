@@ -1,7 +1,7 @@
 """Arrows from a launch to what it started → correlations, for traces whose events do not carry them.
 
     {"ph": "s", "id": 7, "pid": 90, "tid": 91, "ts": 10.5, "cat": "ac2g"}     at the runtime call's start
-    {"ph": "f", "id": 7, "pid": 0,  "tid": 20, "ts": 12.0, "cat": "ac2g"}     at the kernel's start, on device and stream
+    {"ph": "f", "id": 7, "pid": 0,  "tid": 20, "ts": 12.0, "cat": "ac2g"}     at the kernel's start, device and stream
 
 Read in a second pass over the file, and only where it is needed: a third of a trace's events are arrows.
 """

@@ -25,7 +25,7 @@ FORMAT = "torch_profiler"
 
 
 def read(path: Path) -> Timeline:
-    """Raises AskedWrongly where the file cannot be opened or read."""
+    """Raises AskedWrongly where the file cannot be opened, or is a trace of something else."""
     try:
         columns, blocks = _read(path, None)
         if columns.wants_flows():
@@ -33,14 +33,18 @@ def read(path: Path) -> Timeline:
         size_bytes = path.stat().st_size
     except OSError as error:
         raise AskedWrongly(f"cannot read {path}: {error.strerror or error}") from error
-    firsts = [int(part[0]) for part in (*columns.kernels.get("start_ns", []), *columns.host.get("start_ns", [])) if len(part)]
+    if columns.events_count and not columns.kernels.get("name") and not columns.host.get("name"):
+        raise AskedWrongly(f"{path} is a trace of something else: none of its {columns.events_count} events is of a "
+                           f"kind that a torch profiler writes")  # fmt: skip
+    starts = (*columns.kernels.get("start_ns", []), *columns.host.get("start_ns", []))
+    first_ns = next((int(part[0]) for part in starts if len(part)), None)
     damage, redactor = columns.damage, columns.redactor
     head = read_head(blocks.before, blocks.after, damage, redactor)
 
     def about() -> About:
         return About(
             format=FORMAT, file=path.name, trace_bytes=size_bytes, devices=head.devices, rank=head.rank,
-            ranks_count=head.ranks_count, wall_zero_ns=head.wall_zero_ns(firsts[0] if firsts else None),
+            ranks_count=head.ranks_count, wall_zero_ns=head.wall_zero_ns(first_ns),
             damaged_count=damage.count, damage=damage.sentences(), redacted_count=redactor.count,
         )  # fmt: skip
 
