@@ -70,7 +70,8 @@ class Parts:
     def __init__(self, process: Process) -> None:
         self.process = process
         self.ns = [records.UNSEEN_NS] * len(PARTS)
-        self.timed: Dict[int, List[Hook]] = {}          # place in `ns` → its hooks; empty in most engines
+        self.timed: List[Tuple[int, Hook]] = []         # place in `ns`, one of its hooks; empty in most engines
+        self._fresh = list(self.ns)                     # `ns` when a step begins and all hooks are on
         for part in PARTS:
             process.hooks[part.fact] = []               # filled while another thread may be looking
 
@@ -84,8 +85,11 @@ class Parts:
 
     def begin(self) -> None:
         """A step begins. Only called where something is timed."""
-        for place, hooks in self.timed.items():
-            self.ns[place] = 0 if all(hook.on for hook in hooks) else records.UNSEEN_NS
+        ns = self.ns
+        ns[:] = self._fresh
+        for place, hook in self.timed:
+            if not hook.on:
+                ns[place] = records.UNSEEN_NS
 
     def _hook(self, place: int, part: Part, runner: Any) -> None:
         try:
@@ -96,7 +100,8 @@ class Parts:
         hooks: List[Hook] = [StepHook(target, self._adds(place, part.if_any)) for target in targets]
         if self.process.see(part.fact, hooks):
             self.process.optional_facts.append(part.fact)
-            self.timed[place] = hooks
+            self._fresh[place] = 0
+            self.timed += [(place, hook) for hook in hooks]
 
     def _adds(self, place: int, if_any: bool) -> StepAfter:
         ns = self.ns
