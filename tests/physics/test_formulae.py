@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pellucid.physics.formats import BF16, FP8, FP8_BLOCK, NVFP4, NVFP4_WEIGHTS, grouped
+from pellucid.physics.formats import FP8, FP8_BLOCK, NVFP4, NVFP4_WEIGHTS, grouped
 from pellucid.physics.formulae.attention import (
     Heads,
     Storage,
@@ -205,4 +205,3 @@ def test_works_add_up_by_precision() -> None:
     assert added == Work((("bf16", 6), ("fp8", 3)), 30, 5, assumes=("a",))
     assert (added.flop, added.intensity, Work().intensity) == (9, 0.3, None)
     assert added.times(2).moved_bytes == 60
-    assert BF16.element_bytes == 2

@@ -31,11 +31,11 @@ def read(config: Mapping[str, Any]) -> Geometry:
     family = family_of(keys, _architecture(text, config))
     keys = Keys({**dict(family.defaults), **{k: v for k, v in text.items() if v is not None}}, keys.model_type)
     layers = tuple(layer(family, keys, index) for index in range(keys.layers_count))
-    tied = text.get("tie_word_embeddings", config.get("tie_word_embeddings"))
+    said = [c["tie_word_embeddings"] for c in (text, config) if c.get("tie_word_embeddings") is not None]
     quantization = config.get("quantization_config") or text.get("quantization_config")
     return Geometry(
         model_type=keys.model_type, hidden=keys.count("hidden_size", "d_model"), vocabulary=keys.count("vocab_size"),
-        layers=layers, mtp_layers=_mtp(family, keys, len(layers)), tied=family.tied if tied is None else bool(tied),
+        layers=layers, mtp_layers=_mtp(family, keys, len(layers)), tied=bool(said[0]) if said else family.tied,
         dtype=_dtype(text, config), quantization=read_quantization(quantization), names=family.names,
         left_out=tuple(name for name in OUTSIDE if config.get(name)),
     )  # fmt: skip
