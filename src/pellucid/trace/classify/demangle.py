@@ -10,13 +10,16 @@ https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 ANONYMOUS = "(anonymous namespace)"
+ARGUMENT_CHARS = 800    # chosen: the type that names the work comes first, layouts and tiles by the thousand after it
 # Types of one letter that a reader of words asks for; the rest says nothing about a kernel's work.
 BUILTIN = {"a": "signed char", "h": "unsigned char", "f": "float", "d": "double", "t": "unsigned short",
            "b": "bool", "i": "int", "l": "long", "j": "unsigned int", "m": "unsigned long"}  # fmt: skip
+QUALIFIERS = ("K", "V", "r", "R", "O", "L")   # const, volatile, restrict, & and &&; L: known in this file only
 TOKEN = re.compile(
-    r"(?P<length>\d+)|S[A-Z0-9]*_|S[absiodt]|T[A-Z]?\d*_|A\d*_|U[lt]|D[FpthnaciduT]|(?P<open>[NIJXFZL])|(?P<close>E)|"
+    r"(?P<length>\d+)|S[A-Z0-9]*_|S[absiodt]|T[A-Z]?\d*_|A\d*_|U[lt]|DF\d+_?b?|D[pthnaciduT]|(?P<open>[NIJXFZL])|(?P<close>E)|"
     r"(?P<letter>[a-z])|."
 )
 
@@ -30,36 +33,25 @@ def demangle(name: str) -> str:
     if not is_mangled(name):
         return name
     at = name.index("Z") + 1
-    parts, at = _function(name, at)
-    if not parts:
-        return name
-    inside = _arguments(name, at) if name.startswith("I", at) else ""
-    return "::".join(parts) + (f"<{inside}>" if inside else "")
-
-
-def _function(name: str, at: int) -> tuple[list[str], int]:
-    """Identifiers of the function's name and where its own arguments begin; those of outer classes are passed over."""
     nested = name.startswith("N", at)
     at += nested
     parts: list[str] = []
-    while at < len(name):
-        token = TOKEN.match(name, at)
-        if token is None:
-            break
+    inside = ""
+    while (token := TOKEN.match(name, at)) and (nested or not parts):
         if token["length"]:
-            identifier, at = _identifier(name, token)
+            (identifier, at), inside = _identifier(name, token), ""
             parts.append(identifier)
-        elif name[at] == "I" and nested and (after := _end_of_group(name, at)) is not None and name[after : after + 1] != "E":
-            at = after
-        elif nested and not parts and (token[0] in ("K", "V", "r", "R", "O") or name[at] == "S"):
+        elif token[0] == "I" and parts:      # an outer class's, unless nothing but the end follows
+            inside, at = _arguments(name, at)
+        elif not parts and (token[0] in QUALIFIERS or token[0].startswith("S")):
             at = token.end()
-        elif name[at] == "L" and not parts:
-            at += 1
         else:
             break
-        if not nested and parts:
-            break
-    return parts, at
+    if not parts:
+        return name
+    if not nested and name.startswith("I", at):
+        inside, at = _arguments(name, at)
+    return "::".join(parts) + (f"<{inside}>" if inside else "")
 
 
 def _identifier(name: str, token: re.Match[str]) -> tuple[str, int]:
@@ -68,47 +60,37 @@ def _identifier(name: str, token: re.Match[str]) -> tuple[str, int]:
     return (ANONYMOUS if identifier.startswith("_GLOBAL__N") else identifier), token.end() + length
 
 
-def _end_of_group(name: str, at: int) -> int | None:
-    """The place after the `E` that closes what opens at `at`; None where the name is cut off before."""
-    depth = 0
-    for at_, kind, _ in _tokens(name, at):
-        depth += (kind == "open") - (kind == "close")
-        if depth == 0:
-            return at_
-    return None
-
-
-def _arguments(name: str, at: int) -> str:
-    """Identifiers, types and numbers between the brackets that open at `at`, in their order."""
+def _arguments(name: str, at: int) -> tuple[str, int]:
+    """Identifiers, types and numbers between the brackets that open at `at`, in their order, and where
+    they end, or where reading stopped."""
     said: list[str] = []
-    depth = 0
-    for _, kind, text in _tokens(name, at):
+    depth, stop = 0, at + ARGUMENT_CHARS
+    for at, kind, text in _tokens(name, at):
         depth += (kind == "open") - (kind == "close")
-        if depth == 0:
+        if depth == 0 or at > stop:
             break
         if text:
             said.append(text)
-    return " ".join(said)
+    return " ".join(said), at
 
 
-def _tokens(name: str, at: int) -> list[tuple[int, str, str]]:
-    """(where it ends, open | close | word | other, what it says) from `at` on."""
-    found: list[tuple[int, str, str]] = []
+def _tokens(name: str, at: int) -> Iterator[tuple[int, str, str]]:
+    """(where it ends, open | close | length | letter | other, what it says) from `at` on."""
+    last = ""                  # what the identifier or letter before said: the type of a literal
     literals: list[int] = []   # depths at which a literal `L type value E` is open
     depth = 0
-    while at < len(name) and (token := TOKEN.match(name, at)):
+    while token := TOKEN.match(name, at):
         kind, text, at = token.lastgroup or "other", "", token.end()
         in_literal = bool(literals) and literals[-1] == depth
-        if kind == "length" and in_literal:
-            kind, said = "word", found[-1][2]
-            text = f"({said}){token[0]}" if found[-1][1] == "close" and said else token[0]
+        if kind == "length" and in_literal:          # a value: the length of no identifier
+            text = f"({last}){token[0]}"
         elif kind == "length":
             text, at = _identifier(name, token)
-            kind = "word"
-        elif kind == "letter" and in_literal:
-            kind = "other"
-        elif kind == "letter":
+            last = text
+        elif kind == "letter" and not in_literal:
             text = BUILTIN.get(token[0], "")
+        elif kind == "letter":
+            last = BUILTIN.get(token[0], "")
         elif kind == "open":
             depth += 1
             if token[0] == "L":
@@ -117,5 +99,4 @@ def _tokens(name: str, at: int) -> list[tuple[int, str, str]]:
             if in_literal:
                 literals.pop()
             depth -= 1
-        found.append((at, kind, text))
-    return found
+        yield at, kind, text

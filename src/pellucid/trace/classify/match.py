@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
 from pellucid.catalog.load_kernel_names import Op, Rule, ops, rules, words
 from pellucid.trace.classify.spelling import MARKS, follows, phrase
 
-# Words that most names have: indexed by one of them a phrase would be tried for most names.
-EVERYWHERE = {"kernel", "fused", "cuda", "cutlass", "at", "native", "forward", "device", "vllm", "triton", "void",
-              "fp", "bf", "to", "and", "with"}  # fmt: skip
+# Most names have these, few phrases do: as if so many phrases had them.
+EVERYWHERE = dict.fromkeys(("kernel", "at", "native", "fused", "vllm", "device", "void", "to", "fp", "bf", "float"), 1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +33,28 @@ class Phrase:
 
 @cache
 def index() -> dict[str, list[Phrase]]:
-    """Word → phrases that have it, the highest first."""
+    """Word → phrases that have it, the highest first. Of a phrase's words it is the one that fewest phrases have."""
+    listed = list(_phrases())
+    counts = Counter(word for phrase_ in listed for word in _said(phrase_))
     found: dict[str, list[Phrase]] = {}
+    for phrase_ in listed:
+        rarest = min(_said(phrase_), key=lambda w: (counts[w] + EVERYWHERE.get(w, 0), -len(w)))
+        found.setdefault(rarest, []).append(phrase_)
+    return {word: sorted(of, key=lambda p: p.order, reverse=True) for word, of in found.items()}
+
+
+def _phrases() -> Iterator[Phrase]:
     listed = [(category, rule) for category, of in rules().items() for rule in of]
     for place, (category, rule) in enumerate(listed):
         unless = tuple(phrase(text) for text in rule.unless)
         for text in rule.name:
             pieces = phrase(text)
-            said = [w for piece in pieces for w in piece.split() if w not in MARKS]
-            order = (rule.rank, len(said), -place)
-            found.setdefault(_rarest(said), []).append(Phrase(order, pieces, unless, Hit(category, rule)))
-    return {word: sorted(of, key=lambda p: p.order, reverse=True) for word, of in found.items()}
+            order = (rule.rank, sum(len(piece.split()) for piece in pieces), -place)
+            yield Phrase(order, pieces, unless, Hit(category, rule))
 
 
-def _rarest(said: list[str]) -> str:
-    return max(said, key=lambda w: (w not in EVERYWHERE, not w.isdigit(), len(w)))
+def _said(phrase_: Phrase) -> set[str]:
+    return {w for piece in phrase_.pieces for w in piece.split() if w not in MARKS}
 
 
 def best(text: str, arguments: str) -> Hit | None:
@@ -65,12 +73,17 @@ def best(text: str, arguments: str) -> Hit | None:
 
 
 def _keeps(candidate: Phrase, text: str, arguments: str) -> bool:
+    """Loops instead of `any`: this is most of what a name costs."""
     if not follows(candidate.pieces, text):
         return False
+    for pieces in candidate.unless:
+        if (pieces[0] in text) if len(pieces) == 1 else follows(pieces, text):
+            return False
     within = candidate.hit.rule.within
-    if within and not any(needle in arguments for needle in within):
-        return False
-    return not any(follows(pieces, text) for pieces in candidate.unless)
+    for needle in within:
+        if needle in arguments:
+            return True
+    return not within
 
 
 @cache
