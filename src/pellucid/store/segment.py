@@ -163,6 +163,13 @@ def write_segment(folder: Path, target: Path, rows: pa.Table) -> None:
     _note_checksum(folder, target.name, checksum)
 
 
+def add_segment(folder: Path, table: Table, rows: pa.Table) -> Path:
+    """Rows that come in columns, as a segment of their own. For tables no recorder has open. Raises OSError."""
+    target = segment_path(folder, table.name, next_number(folder, table.name))
+    write_segment(folder, target, conform(rows, table.arrow()))
+    return target
+
+
 def file_checksum(path: Path) -> int:
     """CRC-32 of a file, about 1 GB/s."""
     checksum = 0

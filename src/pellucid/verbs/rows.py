@@ -122,6 +122,29 @@ EXPERTS = {
 }  # fmt: skip
 
 
+def _kernels(view: str, order: str, shown: tuple[str, ...], moments: tuple[str, ...] = ()) -> Listing:
+    return Listing("kernels", view, "NULL", order, beside="", facts=frozenset(("worker.captures",)),
+                   moments=frozenset(moments), shown=shown)  # fmt: skip
+
+
+_ROOF = ("roof_ns", "roofed_ns", "bound", "work_note")
+KERNELS = {
+    "class": _kernels("kernel_classes", "capture, phase NULLS LAST, duration_ns DESC, class", (
+        "phase", "class", "details", "duration_ns", "phase_ns", "step_ns", "kernels_count", *_ROOF)),
+    "kernel": _kernels("kernel_names", "capture, phase NULLS LAST, duration_ns DESC, name", (
+        "phase", "name", "class", "duration_ns", "phase_ns", "kernels_count", "mean_ns", *_ROOF)),
+    "layer": _kernels("kernel_layers", "capture, phase NULLS LAST, layer NULLS LAST, duration_ns DESC, class", (
+        "phase", "layer", "class", "duration_ns", "layer_ns", "kernels_count", "roof_ns", "roofed_ns")),
+    "step": _kernels("kernel_steps", "capture, step, device_index", (
+        "step", "phase", "graph", "took_ns", "busy_ns", "idle_ns", "prefill_tokens", "decode_requests_count",
+        "class", "class_ns", "kernels_count", "idle_launch_ns"), ("start_ns", "end_ns")),
+    "all": _kernels("kernels", "capture, start_ns, device_index, stream, name", (
+        "start_ns", "name", "class", "phase", "layer", "duration_ns", "roof_ns", "bound", "op"), ("start_ns",)),
+    "metric": _kernels("kernel_metrics", "capture, launch, section, metric", (
+        "launch", "name", "section", "metric", "value", "unit", "text")),
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     where: str | None = None

@@ -64,7 +64,8 @@ CAPTURE_STEPS = Table("capture_steps", "an engine step in a capture, and how its
         idle_launch_ns: device idle, waiting for the host to launch
         idle_sync_ns: device idle while the host waited for it
         idle_copy_ns: device idle but for copies and fills
-        idle_unknown_ns: device idle, the cause not visible
+        idle_queued_ns: device idle with its next kernel launched: late by itself, or waiting for another stream
+        idle_unknown_ns: device idle, the launch of its next kernel not visible
         comm_exposed_ns: communication kernels with no other kernel beside them
         idle_before_ns: device idle between the step before and this one; null in the first
         """),
@@ -75,6 +76,7 @@ KERNELS = Table("kernels", "a kernel in a capture; in a table of sums, all execu
     *columns("""
         capture: id of the capture
         name: as the profiler gives it
+        kind: kernel, memcpy or memset on a device, or op: an operator of the host, in a trace without a device
         class: what it does, a category of the classification; unknown where neither name nor operator tells
         detail: finer, such as a library or a generation; null where not known
         op: the host's operator that launched it; null where the trace has none
@@ -85,7 +87,7 @@ KERNELS = Table("kernels", "a kernel in a capture; in a table of sums, all execu
         work_basis: shapes, geometry or profiler: what flop and moved_bytes come from; null where not known
         work_note: what had to be assumed for them, or why they are not known; null where there is nothing to say
         bound: compute or memory: which of them roof_ns comes from; null without roof_ns
-        roof_basis: measured or peak: which ceilings roof_ns was reckoned with; "disputed" behind it where sources differ
+        roof_basis: measured or peak: the ceilings of roof_ns; "disputed" behind it where their sources differ
         grid: blocks, as x,y,z
         block: threads of a block, as x,y,z
         """, STR),

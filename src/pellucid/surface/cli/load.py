@@ -8,9 +8,10 @@ from typing import Any
 from pellucid.surface.cli.options import json_option, path, print_json, say
 
 NAME = "load"
-HELP = """Make a run of files: engine logs, saved KV events, saved metrics pages; packed with gzip or not.
+HELP = """Make a run of files: kernel traces, engine logs, KV events, metrics pages; packed with gzip or not.
 
-    pellucid load serve.log
+    pellucid load rank0.pt.trace.json.gz serve.log --model config.json
+    pellucid load report.sqlite cuda_gpu_kern_sum.csv ncu.csv
     pellucid load *.log.gz --json
 
 What a file is, is seen from its contents. Prompts, token ids, names, addresses and secrets are left out of the run."""
@@ -19,6 +20,7 @@ What a file is, is seen from its contents. Prompts, token ids, names, addresses 
 def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", type=path, nargs="+", metavar="FILE", help="what to load")
     parser.add_argument("--run-folder", type=path, metavar="F", help="load into this folder (default: a new run)")
+    parser.add_argument("--model", type=path, metavar="CONFIG", help="config.json of the model in traces of kernels: says what shapes do not")  # noqa: E501
     json_option(parser)
 
 
@@ -27,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     from pellucid.verbs.intake.load import load
     from pellucid.verbs.record import RecordInto
 
-    loaded = load(args.files, RecordInto(home(), args.run_folder))
+    loaded = load(args.files, RecordInto(home(), args.run_folder), args.model)
     if args.json:
         print_json(loaded.json())
     else:

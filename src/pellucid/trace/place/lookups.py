@@ -1,6 +1,6 @@
 """Timeline → the kernels that look up embeddings, the first of each step, and the shapes they were given.
 
-    aten::embedding   [[151936, 2048], [8000]]  types ["c10::BFloat16", "long int"]    →  Lookup(151936, (8000,))
+    aten::embedding   [[151936, 2048], [8000]]  types ["c10::BFloat16", "long int"]    →  Lookup(151936, 2048, (8000,))
 
 A kernel is one by its own name, also where a device graph launched it, or by an operator around its launch.
 """
@@ -24,6 +24,7 @@ Dims = tuple[tuple[int, ...], ...]
 @dataclass(frozen=True, slots=True)
 class Lookup:
     vocabulary: int             # rows of the weight
+    hidden: int                 # its columns
     shape: tuple[int, ...]      # of the numbers of its rows
 
 
@@ -71,7 +72,7 @@ def _told(timeline: Timeline, op: int) -> Lookup | None:
     types = types_of(timeline.texts[timeline.host.types[op]])
     tables = [d for d in dims if len(d) == 2]
     indices = [d for d, t in zip(dims, types, strict=False) if t in WHOLE and 1 <= len(d) <= 2]
-    return Lookup(max(d[0] for d in tables), indices[0]) if tables and indices else None
+    return Lookup(*max(tables), indices[0]) if tables and indices else None
 
 
 @cache

@@ -115,4 +115,14 @@ def _layers(timeline: Timeline, rows: Sequence[Longs], labels: Sequence[Label], 
             streams, counts = np.unique(kernels.stream[on], return_counts=True)
             on = on[kernels.stream[on] == streams[np.argmax(counts)]]
             found[on] = layers([labels[i].category for i in on.tolist()], mixing[on].tolist())
+            others = mine[(kernels.device[mine] == device) & (found[mine] == OUTSIDE)]
+            found[others] = _between(found[on], kernels.start_ns[on], kernels.start_ns[others])
     return found
+
+
+def _between(layer: Longs, start_ns: Longs, moments: Longs) -> Longs:
+    """Copies, fills and kernels of other streams: the layer that is under way, if the next kernel is of the same."""
+    at = np.searchsorted(start_ns, moments, "right") - 1
+    before = np.where(at >= 0, layer[np.maximum(at, 0)], OUTSIDE)
+    behind = layer[np.minimum(at + 1, len(layer) - 1)]
+    return np.where(before == behind, before, OUTSIDE)

@@ -124,7 +124,7 @@ def wait(asked: Asked, stop: Callable[[], bool], clock: Clock = monotonic_ns) ->
             return answers
         now = clock()
         if not answers and now > looked_by:
-            raise CannotAnswer("no worker answers: its probe may be older than captures. Start the engine with this one")
+            raise CannotAnswer("no worker answers: is its probe older than captures? Start the engine with this one")
         if stop() or now > written_by or not set(live_workers(asked.rings)) & set(asked.workers):
             return answers
         time.sleep(POLL_S)

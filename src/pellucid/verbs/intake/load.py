@@ -23,6 +23,10 @@ from pellucid.core.errors import AskedWrongly
 from pellucid.core.packed import content
 from pellucid.core.units import unit_of
 from pellucid.store.write import Limits, Row, RunWriter
+from pellucid.trace.detect import loader, refusal
+from pellucid.trace.rows.columns import Identity
+from pellucid.trace.work.model import Model
+from pellucid.verbs.captures.keep import keep, model_of_config, new_capture_id
 from pellucid.verbs.record import RecordInto, new_run
 from pellucid.verbs.site import site_key
 
@@ -31,10 +35,20 @@ Append = Callable[[str, Row], None]
 
 
 @dataclass(frozen=True, slots=True)
+class Into:
+    """Where rows go."""
+
+    folder: Path
+    key: bytes                          # the site's
+    append: Append
+    model: Model | None = None          # that ran in traces of kernels
+
+
+@dataclass(frozen=True, slots=True)
 class Format:
     name: str
     fits: Callable[[bytes], bool]                                # the beginning of the file, unpacked
-    load: Callable[[Path, bytes, Append], dict[str, Any]]        # file, the site's key, where rows go → what was found
+    load: Callable[[Path, Into], dict[str, Any]]                 # → what was found
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +63,10 @@ class Loaded:
 FOUND = ("file", "format", "engine", "engine_version", "model", "lines_count", "rows_count", "kinds")
 
 
-def load(paths: Sequence[Path], into: RecordInto) -> Loaded:
-    """Raises AskedWrongly before anything is written if a file is missing or of no kind we know."""
+def load(paths: Sequence[Path], into: RecordInto, config: Path | None = None) -> Loaded:
+    """`config`: a config.json of the model that ran in traces of kernels. Raises AskedWrongly before anything is
+    written if a file is missing or of no kind we know."""
+    model = None if config is None else model_of_config(config)
     chosen = [(path, detect(path)) for path in paths]
     folder = new_run(into, " ".join(path.name for path in paths))
     writer = RunWriter(folder, Limits(), monotonic_ns)
@@ -63,11 +79,11 @@ def load(paths: Sequence[Path], into: RecordInto) -> Loaded:
 
     rows = []
     try:
-        key = site_key(into.home)
+        place = Into(folder, site_key(into.home), append, model)
         for path, kind in chosen:
             rows_count[0] = 0
-            said = kind.load(path, key, append)
-            found = {**said, "file": path.name, "format": kind.name, "rows_count": rows_count[0]}
+            said = kind.load(path, place)
+            found = {"rows_count": rows_count[0], **said, "file": path.name, "format": kind.name}
             rows.append({name: found.get(name) for name in FOUND})
     except Unreadable as error:
         raise AskedWrongly(f"{error}. Nothing after this file was loaded") from error
@@ -93,21 +109,23 @@ def detect(path: Path) -> Format:
     for kind in FORMATS:
         if kind.fits(head):
             return kind
+    if reason := refusal(head, path.name):
+        raise AskedWrongly(f"{path} is {reason}")
     raise AskedWrongly(f"{path} is nothing we know how to load. Known: {', '.join(k.name for k in FORMATS)}")
 
 
-def _log(path: Path, _key: bytes, append: Append) -> dict[str, Any]:
-    seen = read_log(path, append)
+def _log(path: Path, into: Into) -> dict[str, Any]:
+    seen = read_log(path, into.append)
     return {"engine": seen.engine, "engine_version": seen.version, "model": seen.model,
             "lines_count": seen.lines_count, "kinds": dict(seen.kinds)}  # fmt: skip
 
 
-def _capture(path: Path, key: bytes, append: Append) -> dict[str, Any]:
-    return _events(saved.read_capture(path, key, append))
+def _capture(path: Path, into: Into) -> dict[str, Any]:
+    return _events(saved.read_capture(path, into.key, into.append))
 
 
-def _event(path: Path, key: bytes, append: Append) -> dict[str, Any]:
-    return _events(saved.read_event(path, key, append))
+def _event(path: Path, into: Into) -> dict[str, Any]:
+    return _events(saved.read_event(path, into.key, into.append))
 
 
 def _events(stream: Stream) -> dict[str, Any]:
@@ -116,16 +134,22 @@ def _events(stream: Stream) -> dict[str, Any]:
                       "damaged": losses.damaged, **counts.unknown_kinds}}  # fmt: skip
 
 
-def _page(path: Path, _key: bytes, append: Append) -> dict[str, Any]:
-    pages, damaged_count = read_page(path, append)
+def _page(path: Path, into: Into) -> dict[str, Any]:
+    pages, damaged_count = read_page(path, into.append)
     (speaker,) = list(pages.speakers.values())[:1] or [Speaker()]
     kinds = {"mapped": pages.mapped_count, "kept as they are": len(pages.unmapped_names), "damaged": damaged_count}
     return {"engine": speaker.engine or None, "model": speaker.model, "kinds": kinds}
 
 
+def _trace(path: Path, into: Into) -> dict[str, Any]:
+    kept = keep(path, into.folder, Identity(new_capture_id(), path.name), into.model)
+    return {"rows_count": kept.rows_count, "model": None, "kinds": kept.kinds}
+
+
 FORMATS = (
     Format("kv event capture", saved.is_capture, _capture),
     Format("kv event", saved.is_event, _event),
+    Format("kernel trace", lambda head: loader(head) is not None, _trace),
     Format("log", is_log, _log),
     Format("metrics page", is_page, _page),
 )

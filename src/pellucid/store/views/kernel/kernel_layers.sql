@@ -7,7 +7,7 @@
 CREATE OR REPLACE VIEW kernel_layers AS
 WITH n AS (SELECT capture, phase, layer, class, sum(count)::BIGINT AS kernels_count, sum(duration_ns)::BIGINT AS duration_ns,
                   sum(roof_ns)::BIGINT AS roof_ns, sum(duration_ns) FILTER (roof_ns IS NOT NULL)::BIGINT AS roofed_ns
-           FROM kernels GROUP BY capture, phase, layer, class)
+           FROM kernels WHERE kind IN ('kernel', 'op') GROUP BY capture, phase, layer, class)
 SELECT capture, phase, layer, class, kernels_count, duration_ns,
        sum(duration_ns) OVER (PARTITION BY capture, phase, layer)::BIGINT AS layer_ns, roof_ns, roofed_ns
 FROM n;

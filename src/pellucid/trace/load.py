@@ -1,0 +1,68 @@
+"""A trace file → rows of the store: read, labelled, placed, and with the work of each kernel.
+
+    tables, about = load(Path("rank0.pt.trace.json.gz"), Identity("c1", "worker-4711"))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from pellucid.catalog.load_gpus import device_of
+from pellucid.physics.ceilings import Ceilings, measured_ceilings
+from pellucid.trace import detect
+from pellucid.trace.classify import Label, classify
+from pellucid.trace.host_ops import with_host_kernels
+from pellucid.trace.place.placed import place
+from pellucid.trace.rows.columns import Identity
+from pellucid.trace.rows.sums import launch_rows, table_rows
+from pellucid.trace.rows.timeline import timeline_rows
+from pellucid.trace.timeline import About, KernelTable, Launches, Timeline
+from pellucid.trace.work.model import Model
+from pellucid.trace.work.works import Scene, works
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    tables: dict[str, pa.Table]
+    about: About
+
+
+def load(path: Path, who: Identity, model: Model | None = None) -> Loaded:
+    """`model`: sizes on one device, where the model's configuration is known. Raises AskedWrongly where the file cannot
+    be read, or holds no kernels."""
+    trace = detect.load(path)
+    if isinstance(trace, KernelTable):
+        return Loaded(table_rows(trace, [classify(row.name) for row in trace.rows], who), trace.about)
+    if isinstance(trace, Launches):
+        return Loaded(launch_rows(trace, [classify(one.name) for one in trace.launches], who), trace.about)
+    return Loaded(rows_of(trace, who, model), trace.about)
+
+
+def rows_of(timeline: Timeline, who: Identity, model: Model | None = None, shift_ns: int = 0) -> dict[str, pa.Table]:
+    timeline = with_host_kernels(timeline)
+    labels = label(timeline)
+    scene = Scene(timeline, labels, place(timeline, labels))
+    return timeline_rows(scene, works(scene, ceilings_of(timeline), model), who, shift_ns)
+
+
+def label(timeline: Timeline) -> list[Label]:
+    """One for each kernel; each name is read once with each of its operators."""
+    known: dict[tuple[int, int], Label] = {}
+    out = []
+    for name, op in zip(timeline.kernels.name.tolist(), timeline.kernels.op.tolist(), strict=True):
+        launched_by = int(timeline.host.name[op]) if op >= 0 else -1
+        if (name, launched_by) not in known:
+            known[name, launched_by] = classify(
+                timeline.names[name], timeline.names[launched_by] if launched_by >= 0 else None)  # fmt: skip
+        out.append(known[name, launched_by])
+    return out
+
+
+def ceilings_of(timeline: Timeline) -> Ceilings | None:
+    """Of the device that ran the kernels; None where it is not in the catalogue."""
+    devices = {d.name for d in timeline.about.devices if d.name}
+    found = [device for name in devices if (device := device_of(name))]
+    return measured_ceilings(found[0]) if len(found) == 1 == len(devices) else None

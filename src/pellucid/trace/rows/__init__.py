@@ -1,0 +1,1 @@
+"""What a trace says → rows of captures, capture_steps, kernels and kernel_metrics, in columns."""
