@@ -57,7 +57,7 @@ def classify(name: str, op: str | None = None) -> Label:
     hit, told = _hit(head, parts)
     rule = hit.rule if hit else None
     label = Label(
-        hit.category if hit else UNKNOWN, rule.detail if rule else "", CONFIDENCE[told], told,
+        hit.category if hit else UNKNOWN, rule.detail if rule and told != "inside" else "", CONFIDENCE[told], told,
         _phase(hit, head) if hit else "", _first(PRECISIONS, said),
         (rule.library if rule else "") or _first(LIBRARIES, parts.head.lower()) or "",
     )  # fmt: skip

@@ -17,6 +17,7 @@ ARGUMENT_CHARS = 800    # chosen: the type that names the work comes first, layo
 # Types of one letter that a reader of words asks for; the rest says nothing about a kernel's work.
 BUILTIN = {"a": "signed char", "h": "unsigned char", "f": "float", "d": "double", "t": "unsigned short",
            "b": "bool", "i": "int", "l": "long", "j": "unsigned int", "m": "unsigned long"}  # fmt: skip
+FLOATS = {"DF16b": "bfloat16", "DF16_": "half", "Dh": "half"}
 QUALIFIERS = ("K", "V", "r", "R", "O", "L")   # const, volatile, restrict, & and &&; L: known in this file only
 TOKEN = re.compile(
     r"(?P<length>\d+)|S[A-Z0-9]*_|S[absiodt]|T[A-Z]?\d*_|A\d*_|U[lt]|DF\d+_?b?|D[pthnaciduT]|(?P<open>[NIJXFZL])|(?P<close>E)|"
@@ -67,10 +68,12 @@ def _arguments(name: str, at: int) -> tuple[str, int]:
     depth, stop = 0, at + ARGUMENT_CHARS
     for at, kind, text in _tokens(name, at):
         depth += (kind == "open") - (kind == "close")
-        if depth == 0 or at > stop:
-            break
         if text:
             said.append(text)
+        if depth == 0:
+            break
+        if at > stop:
+            return " ".join(said), len(name)
     return " ".join(said), at
 
 
@@ -78,25 +81,29 @@ def _tokens(name: str, at: int) -> Iterator[tuple[int, str, str]]:
     """(where it ends, open | close | length | letter | other, what it says) from `at` on."""
     last = ""                  # what the identifier or letter before said: the type of a literal
     literals: list[int] = []   # depths at which a literal `L type value E` is open
+    typed = False              # has the innermost literal its type, so that a number is its value?
     depth = 0
     while token := TOKEN.match(name, at):
         kind, text, at = token.lastgroup or "other", "", token.end()
         in_literal = bool(literals) and literals[-1] == depth
-        if kind == "length" and in_literal:          # a value: the length of no identifier
+        if kind == "length" and in_literal and typed:
             text = f"({last}){token[0]}"
         elif kind == "length":
             text, at = _identifier(name, token)
-            last = text
+            last, typed = text, True
         elif kind == "letter" and not in_literal:
             text = BUILTIN.get(token[0], "")
         elif kind == "letter":
-            last = BUILTIN.get(token[0], "")
+            last, typed = BUILTIN.get(token[0], ""), True
         elif kind == "open":
             depth += 1
             if token[0] == "L":
                 literals.append(depth)
+                typed = False
         elif kind == "close":
             if in_literal:
                 literals.pop()
             depth -= 1
+        elif token[0] in FLOATS:
+            text = FLOATS[token[0]]
         yield at, kind, text
