@@ -131,6 +131,9 @@ class Columns:
                 "type": args.dtype or None, "ranks": args.group_ranks}  # fmt: skip
         return self.texts[msgspec.json.encode({k: None if v == NOT_TOLD else v for k, v in told.items()})]
 
+    def kept_count(self) -> int:
+        return sum(len(part) for columns in (self.kernels, self.host) for part in columns.get("name", []))
+
     def wants_flows(self) -> bool:
         """Whether something that ran on a device does not tell its launch."""
         return any((part == NOT_TOLD).any() for part in self.kernels.get("correlation", []))

@@ -76,8 +76,9 @@ RARE = bytes(range(9)) + bytes((11, 12)) + bytes(range(14, 32))         # contro
 NO_NUMBER = re.compile(rb"(?<=[\[:,\s])[-+]?(?:nan|inf(?:inity)?)(?=\s*[,}\]])", re.IGNORECASE)
 NAME = re.compile(rb'("name"\s*:\s*")(.*?)("\s*,\s*"(?:ph|cat|ts|pid|tid|id|args|dur)"\s*:)', re.DOTALL)
 BARE_QUOTE = re.compile(rb'(?<!\\)"')
+LOOSE_SEAM = re.compile(rb'(?<=\})\s*,|,(?=\s*\{\s*"(?:ph|name|cat|ts|pid|tid|args)"\s*:)')
 LIST_END = re.compile(rb"\}\s*\](?=\s*(?:,\s*\"|\}))")
-SEAMS_IN_EVENT = 3      # chosen: how many pieces are joined to find an event that was cut in itself
+PARTS_OF_EVENT = 8      # chosen: how many parts are joined to find an event with objects in it, cut at their seams
 LOST = "an event is no JSON"
 Failures = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
@@ -86,11 +87,11 @@ Failures = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 class Decoded:
     events: list[Event]
     after: bytes | None = None      # what stands behind the end of the list; None where it does not end here
-    rest: bytes = b""               # a last event that does not decode: cut where the block was, or where the file was
+    rest: bytes = b""               # what does not decode at the end of a block: an event that was cut with it
 
 
-def decode(block: bytes, damage: Damage, exact: bool = False) -> Decoded:
-    """All events of a block, brackets and all, that can be read."""
+def decode(block: bytes, damage: Damage, exact: bool = False, final: bool = True) -> Decoded:
+    """All events of a block, brackets and all, that can be read. `final`: no block comes after it."""
     decoder = WHOLE_EXACT if exact else WHOLE
     try:
         return _whole(decoder, block)
@@ -102,7 +103,7 @@ def decode(block: bytes, damage: Damage, exact: bool = False) -> Decoded:
             return _whole(decoder, cleaned)
         except Failures:
             pass
-    return _one_by_one(cleaned[1:-1], damage, ONE_EXACT if exact else ONE)
+    return _one_by_one(cleaned[1:-1], damage, ONE_EXACT if exact else ONE, final)
 
 
 def _whole(decoder: Any, data: bytes) -> Decoded:
@@ -130,19 +131,21 @@ def _cleaned(block: bytes, damage: Damage) -> bytes:
     return cleaned
 
 
-def _one_by_one(block: bytes, damage: Damage, decoder: Any) -> Decoded:
+def _one_by_one(block: bytes, damage: Damage, decoder: Any, final: bool) -> Decoded:
     decoded = Decoded([])
     parts = list(_parts(block))
     parts[-1], decoded.after = _before_end(parts[-1])
     at = 0
     while at < len(parts):
-        event, used = _joined(decoder, parts[at:at + SEAMS_IN_EVENT])
+        event, used = _joined(decoder, parts[at:at + PARTS_OF_EVENT])
         event = event or _mended(decoder, parts[at])
         if event:
             decoded.events.append(event)
-        elif at + 1 == len(parts) and decoded.after is None:
-            decoded.rest = parts[at]
+        elif at + PARTS_OF_EVENT >= len(parts) and decoded.after is None and not final:
+            decoded.rest = b",".join(parts[at:])
+            return decoded
         elif parts[at]:
+            decoded.events += _among(decoder, parts[at])
             damage.lost(LOST)
         at += used
     return decoded
@@ -162,6 +165,11 @@ def _joined(decoder: Any, parts: list[bytes]) -> tuple[Event | None, int]:
         if event := _one(decoder, b",".join(parts[:count])):
             return event, count
     return None, 1
+
+
+def _among(decoder: Any, text: bytes) -> list[Event]:
+    """Events beside one that is so broken that no seam is left between them."""
+    return [event for part in LOOSE_SEAM.split(text) if (event := _one(decoder, part)) and event.ph]
 
 
 def _one(decoder: Any, text: bytes) -> Event | None:
@@ -216,8 +224,10 @@ def _number(value: object) -> Any:
 
 def _mended(decoder: Any, text: bytes) -> Event | None:
     """An event in whose name quotes stand without a backslash, as old profilers wrote it."""
-    mended = NAME.sub(lambda m: m[1] + BARE_QUOTE.sub(rb'\\"', m[2]) + m[3], text, count=1)
-    return _one(decoder, mended) if mended != text else None
+    found = NAME.search(text)
+    if not found or b'"ph"' in found[2] or b'"name"' in found[2]:       # two events, and what parts them is broken
+        return None
+    return _one(decoder, text[:found.end(1)] + BARE_QUOTE.sub(rb'\\"', found[2]) + text[found.start(3):])
 
 
 def _before_end(text: bytes) -> tuple[bytes, bytes | None]:

@@ -16,7 +16,7 @@ from pellucid.trace.timeline import About, Damage, Timeline
 from pellucid.trace.torch_profiler.blocks import Blocks
 from pellucid.trace.torch_profiler.clock import NotExact, many_digits
 from pellucid.trace.torch_profiler.columns import Columns
-from pellucid.trace.torch_profiler.events import LOST, decode
+from pellucid.trace.torch_profiler.events import decode
 from pellucid.trace.torch_profiler.flows import Flows
 from pellucid.trace.torch_profiler.head import read_head
 from pellucid.trace.torch_profiler.unpack import pieces
@@ -33,7 +33,7 @@ def read(path: Path) -> Timeline:
         size_bytes = path.stat().st_size
     except OSError as error:
         raise AskedWrongly(f"cannot read {path}: {error.strerror or error}") from error
-    if columns.events_count and not columns.kernels.get("name") and not columns.host.get("name"):
+    if columns.events_count and not columns.kept_count():
         raise AskedWrongly(f"{path} is a trace of something else: none of its {columns.events_count} events is of a "
                            f"kind that a torch profiler writes")  # fmt: skip
     starts = (*columns.kernels.get("start_ns", []), *columns.host.get("start_ns", []))
@@ -69,17 +69,15 @@ def _read(path: Path, flows: Flows | None) -> tuple[Columns, Blocks]:
 
 def _add(block: bytes, blocks: Blocks, columns: Columns, exact: bool) -> bool:
     """One block. True from the first on whose times are no floats."""
-    decoded = decode(block, columns.damage, exact)
+    decoded = decode(block, columns.damage, exact, blocks.final)
     try:
         columns.add(decoded.events)
     except NotExact:
         exact = True
-        decoded = decode(block, Damage(), exact)
+        decoded = decode(block, Damage(), exact, blocks.final)
         columns.add(decoded.events)
     if decoded.after is not None:
         blocks.end(decoded.after)
-    elif decoded.rest and blocks.final:
-        columns.damage.lost(LOST)
     else:
         blocks.put_back(decoded.rest)
     return exact
