@@ -33,7 +33,7 @@ def test_measured_ceilings_replace_peaks_and_keep_them() -> None:
     assert (H200.bytes_per_s, H200.flop_per_s("bf16"), H200.flop_per_s("fp8")) == (4.22e12, 809e12, 1336e12)
     assert (H200.memory.peak_per_s, H200.flop_per_s("fp16"), H200.basis) == (4.8e12, 989.4e12, "mixed")
     assert (PEAKS.basis, PEAKS.bytes_per_s, PEAKS.flop_per_s("fp4")) == ("peak", 4.8e12, None)
-    assert PEAKS.link is not None and PEAKS.link.per_s == 450e9
+    assert PEAKS.link is not None and (PEAKS.link.per_s, PEAKS.link.peak_per_s) == (450e9, 450e9)
 
 
 def test_a_runs_own_measurement_counts() -> None:

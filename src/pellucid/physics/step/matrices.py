@@ -9,8 +9,6 @@ them so is a part of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import groupby
-from operator import attrgetter
 
 from pellucid.physics.formats import FP8, INT8_CHANNEL, NVFP4, Format, Precision
 from pellucid.physics.formulae.matmul import ACTIVATION_BLOCK
@@ -28,10 +26,13 @@ ELSEWHERE = ("experts", "kv_b", "")     # counted by ffn and mixer, or no produc
 
 def products(geometry: Geometry, layer: Layer, index: int, plan: Plan, tokens: int) -> Iterator[StepPart]:
     """Of `tokens` tokens through one layer. Router scores are of the class moe_routing, all else is gemm."""
-    found = [t for t in layer_tensors(geometry, layer, index) if t.product not in ELSEWHERE]
-    for product, group in groupby(found, key=attrgetter("product")):
+    groups: dict[str, list[Tensor]] = {}
+    for tensor in layer_tensors(geometry, layer, index):
+        if tensor.product not in ELSEWHERE:
+            groups.setdefault(tensor.product, []).append(tensor)
+    for product, group in groups.items():
         kernel_class = "moe_routing" if product == "router" else "gemm"
-        yield from product_parts(geometry, f"{_where(product)}{product}", kernel_class, list(group), plan, tokens)
+        yield from product_parts(geometry, f"{_where(product)}{product}", kernel_class, group, plan, tokens)
 
 
 def _where(product: str) -> str:
