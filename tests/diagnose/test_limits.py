@@ -10,7 +10,7 @@ from pellucid.diagnose.cases import case_evidence
 from pellucid.diagnose.evidence import WHOLE
 from pellucid.diagnose.registry import all_rules
 from pellucid.diagnose.rule import Case, Row, Rule, Verdict
-from tests.diagnose import limits_scraped
+from tests.diagnose import limits_device_time, limits_roofs, limits_scraped
 
 RULES = {r.id: r for r in all_rules()}
 
@@ -174,10 +174,11 @@ ON_THE_LIMIT: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-FOUND |= limits_scraped.FOUND
-ON_THE_LIMIT += limits_scraped.ON_THE_LIMIT
-# So that pytest and the mutations find its tests here.
-globals().update({name: test for name, test in vars(limits_scraped).items() if name.startswith("test_")})
+for part in (limits_scraped, limits_roofs, limits_device_time):
+    FOUND |= part.FOUND
+    ON_THE_LIMIT += part.ON_THE_LIMIT
+    # So that pytest and the mutations find its tests here.
+    globals().update({name: test for name, test in vars(part).items() if name.startswith("test_")})
 
 
 @pytest.mark.parametrize(("rule", "change", "kind"), ON_THE_LIMIT, ids=lambda v: str(v)[:60])

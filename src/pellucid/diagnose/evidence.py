@@ -22,10 +22,12 @@ from pellucid.store.schema import TABLES
 MOMENT = {
     "steps": "start_ns", "requests": "coalesce(queued_ns, arrival_ns, finish_ns)", "prefix_lookups": "time_ns",
     "kv_residency": "cached_ns", "experts": "start_ns", "sources": "start_ns", "metrics": "end_ns",
-    "speculation": "start_ns",
+    "speculation": "start_ns", "captures": "coalesce(start_ns, 0)", "capture_steps": "start_ns",
+    "kernels": "coalesce(start_ns, 0)", "log_events": "0",
 }  # fmt: skip
-# The newest moment of a run: its last step, or its last metrics page where it has no step.
-LAST = "SELECT coalesce((SELECT max(end_ns) FROM steps), (SELECT max(end_ns) FROM metrics)) AS last_ns"
+# The newest moment of a run: its last step, or its last metrics page or kernel where it has no step.
+LAST = """SELECT coalesce((SELECT max(end_ns) FROM steps), (SELECT max(end_ns) FROM metrics),
+                          (SELECT max(end_ns) FROM captures)) AS last_ns"""
 _HOMES = count()       # a name for each database: one run may be judged more than once
 
 

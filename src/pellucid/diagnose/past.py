@@ -49,7 +49,8 @@ def look_back(
     if stepped is None:  # a page tells what came before it
         edges = (edges[0], *(edge + 1 for edge in edges[1:]))
     past = [Window(a, b) for a, b in pairwise(edges)]
-    able = [rule for rule in rules if past and judge_once(rule, evidence, WHOLE, {})[1].kind in (CLEAR, FOUND)]
+    windowed = [rule for rule in rules if rule.asked_of == "windows"]
+    able = [rule for rule in windowed if past and judge_once(rule, evidence, WHOLE, {})[1].kind in (CLEAR, FOUND)]
     healthy = tuple(n for n, window in enumerate(past) if _healthy(able, evidence, window))
     return Frame(edges, healthy, span.end_ns)
 

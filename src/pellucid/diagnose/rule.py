@@ -108,6 +108,8 @@ class Rule:
     explained_by: tuple[str, ...]
     cases: tuple[Case, ...]
     instead_of: str = ""   # table whose rows tell the same more finely: the rule is not applicable where they are
+    # captures: the evidence asks for enough of them itself, and without one there is nothing to judge
+    asked_of: Literal["windows", "captures"] = "windows"
     views: tuple[str, ...] = ()         # of the store, that the evidence reads; they see the needed columns only
 
 

@@ -5,6 +5,7 @@
 
 A finding persists: found over the whole span and in most windows that had enough steps (3 of 5; with fewer than
 five such windows in more than half of them, and in 2 at least). Otherwise it is clear, and says in how many it was.
+A rule about kernels is asked once: a capture has few steps, and its evidence says how many of them it takes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from pellucid.diagnose import scraped
+from pellucid.diagnose import captured, scraped
 from pellucid.diagnose.evidence import WHOLE, Evidence, Window, gather
 from pellucid.diagnose.load import NEEDS as LOAD_NEEDS
 from pellucid.diagnose.load import expired_load, load_of
@@ -74,6 +75,8 @@ class BlindFact:
     collect: str
 
 
+NO_CAPTURE = "no kernels were captured: pellucid profile captures some steps of a running engine"
+KERNELS_ONLY = "this run has kernel traces only, and no steps of a running engine"
 EXPIRED = BlindFact("the steps have expired, and minutes of them do not say it",
                     "set PELLUCID_RETAIN_S or PELLUCID_RETAIN_BYTES higher while recording")  # fmt: skip
 
@@ -81,9 +84,14 @@ EXPIRED = BlindFact("the steps have expired, and minutes of them do not say it",
 def diagnose(run: RunReader, since_ns: int | None = None, rules: Iterable[Rule] | None = None) -> Report:
     asked = tuple(all_rules() if rules is None else rules)
     facts = _blind_facts(run)
-    evidence = gather(run, (*SPAN_NEEDS, *LOAD_NEEDS, *scraped.NEEDS, *(n for r in asked for n in r.needs)), since_ns)
+    needs = (*SPAN_NEEDS, *LOAD_NEEDS, *scraped.NEEDS, *captured.NEEDS, *(n for r in asked for n in r.needs))
+    evidence = gather(run, needs, since_ns)
     stepped = span_of(evidence)
     span = stepped or scraped.span_of(evidence)
+    if span is None and (found := captured.span_of(evidence)) is not None:
+        only = tuple(judge_rule(r, evidence, found, facts) if r.asked_of == "captures"
+                     else Result(r, not_applicable(KERNELS_ONLY)) for r in asked)  # fmt: skip
+        return Report(found, only, captured.load_of(evidence))
     requests_seen = bool(run.one("SELECT count(*) AS n FROM requests")["n"])
     if span is None:
         load = expired_load(run, evidence, requests_seen) if since_ns is None else {}
@@ -96,8 +104,9 @@ def diagnose(run: RunReader, since_ns: int | None = None, rules: Iterable[Rule] 
 
 
 def judge_rule(rule: Rule, evidence: Evidence, span: Span, facts: dict[str, BlindFact]) -> Result:
-    row, whole = judge_once(rule, evidence, WHOLE, facts)
-    if whole.kind != FOUND:
+    least = MIN_STEPS.value if rule.asked_of == "windows" else 1
+    row, whole = judge_once(rule, evidence, WHOLE, facts, least)
+    if whole.kind != FOUND or rule.asked_of == "captures":
         return Result(rule, whole, row)
     parts = tuple(WindowVerdict(w, judge_once(rule, evidence, w, facts)[1]) for w in span.windows)
     return persist(Result(rule, whole, row, parts))
@@ -118,6 +127,8 @@ def judge_once(
     """One rule over the span or one window of it."""
     if rule.instead_of in evidence.columns and evidence.seen(rule.instead_of, WHOLE)["*"]:
         return Row(), not_applicable(f"{rule.instead_of} were recorded: finer rules judge")
+    if rule.asked_of == "captures" and not evidence.seen("captures", WHOLE)["*"]:
+        return Row(), not_applicable(NO_CAPTURE)
     for need in rule.needs:
         if not need.columns:
             continue

@@ -81,7 +81,7 @@ def verdict(ranked: list[Ranked], report: Report, load: dict[str, Value]) -> str
         mean_ns, most_ns = (duration(load[f"step_{which}_ns"] or 0) for which in ("mean", "max"))
         return f"Nothing can be judged any more: the steps have expired. Kept of them by the minute: {_doing(load)}; a step took {mean_ns} on average, {most_ns} at most."  # noqa: E501
     if report.span is None:
-        return "Nothing to judge: no engine step was recorded in this span, and no two metrics pages."
+        return "Nothing to judge: no engine step was recorded in this span, no two metrics pages and no kernels."
     if ranked:
         first = ranked[0].result
         more = f" {len(ranked) - 1} more finding{'s' if len(ranked) > 2 else ''} below." if len(ranked) > 1 else ""
@@ -163,6 +163,8 @@ def _persistence(result: Result, span: Span) -> Answer:
         }
         for w in result.windows
     ]  # fmt: skip
+    if result.rule.asked_of == "captures":
+        return {"found_count": 1, "judged_count": 1, "windows": [], "says": "in the captured steps"}
     k, n = result.found_count(), result.judged_count()
     return {"found_count": k, "judged_count": n, "windows": windows, "says": f"in {k} of {n} windows"}
 
@@ -203,6 +205,9 @@ def _unexplained(load: dict[str, Value]) -> bool:
 
 def _doing(load: dict[str, Value]) -> str:
     """The load in a few words; what was not seen is left out."""
+    if captured := load.get("captures_count"):
+        what = f"{counted(captured, 'kernel traces')} with {counted(load['captured_steps_count'], 'steps')}"
+        return f"{what} and {duration(load['kernels_ns'] or 0)} of kernels"
     busy_ns, span_ns = load.get("busy_ns") or 0, load.get("span_ns") or 0
     requests, steps = (counted(load.get(f"{things}_count"), things) for things in ("requests", "steps"))
     pages = load.get("pages_count")

@@ -58,6 +58,9 @@ def subject(answer: Mapping[str, Any]) -> str:
         if engine.get("model"):
             words.append(str(engine["model"]).rstrip("/").rsplit("/", 1)[-1])
     load = answer.get("load") or {}
+    if load.get("captures_count"):
+        words.append(f"{counted(load['captured_steps_count'], 'captured steps')}, "
+                     f"{counted(load['kernels_count'], 'kernels')} of {duration(load['kernels_ns'] or 0)}")  # fmt: skip
     if load.get("span_ns"):
         things = "steps" if load.get("pages_count") is None else "metrics pages"
         seen = load.get("pages_count") if things != "steps" else load["steps_count"]
