@@ -138,6 +138,7 @@ def test_a_model_of_2_8_trillion_is_1_575_tb_in_nvfp4() -> None:
 def test_a_grid_one_tile_too_large_leaves_most_of_a_wave_idle() -> None:
     assert wave_ratio(128 * 132, 256, 128, 256, 132) == 1
     assert wave_ratio(128 * 133, 256, 128, 256, 132) == pytest.approx(133 / 264)
+    assert wave_ratio(129, 600, 128, 256, 132, splits_count=3) == 18 / 132
 
 
 def test_uniform_routing_is_said_to_be_assumed_and_real_counts_are_not() -> None:
@@ -204,4 +205,5 @@ def test_works_add_up_by_precision() -> None:
     added = total([Work.of("bf16", 2, 10), Work.of("fp8", 3, 20, 5), Work.of("bf16", 4, 0).assuming("a", "a")])
     assert added == Work((("bf16", 6), ("fp8", 3)), 30, 5, assumes=("a",))
     assert (added.flop, added.intensity, Work().intensity) == (9, 0.3, None)
-    assert added.times(2).moved_bytes == 60
+    assert added.times(2) == Work((("bf16", 12), ("fp8", 6)), 60, 10, assumes=("a",))
+    assert Work(link_bytes=2, network_bytes=3).times(2) == Work(link_bytes=4, network_bytes=6)

@@ -39,7 +39,7 @@ def test_grouped_attention_and_a_dense_part() -> None:
     moved = 2 * ((3 + 2 + 2) * 4 * 32 + (5 + 2 + 7 + 9) * 2 * 32) + 4 * 2       # q and o, keys and values, two pages
     assert found["attention.full"] == (2, 2 * 2 * 4 * 32 * pairs, 2 * moved)
     assert found["mlp.gate_up"] == (2, 2 * 2 * 7 * 96 * H, 2 * 2 * (7 * H + 96 * H + 7 * 96))
-    assert found["mlp.activation"][2] == 2 * 7 * 48 * 6
+    assert found["mlp.activation"] == (2, 2 * 4 * 7 * 48, 2 * 7 * 48 * 6)
     assert found["mlp.down"][1] == 2 * 2 * 7 * 48 * H
 
 
@@ -125,14 +125,36 @@ def test_the_tensors_of_an_mtp_head() -> None:
     assert made.total == inside + 2 * V * H + H
 
 
+def test_what_biases_and_sinks_and_gates_add() -> None:
+    def held(layer: Layer) -> int:
+        return count(Geometry("tiny", H, V, (layer,))).total
+
+    plain = held(Layer(Attention(4, 2, 16, 16), Dense(48)))
+    assert held(Layer(Attention(4, 2, 16, 16, qkv_bias=True), Dense(48))) - plain == 64 + 32 + 32
+    assert held(Layer(Attention(4, 2, 16, 16, o_bias=True), Dense(48))) - plain == H
+    assert held(Layer(Attention(4, 2, 16, 16, sinks=True), Dense(48))) - plain == 4
+    assert held(Layer(Attention(4, 2, 16, 16, gate=True), Dense(48))) - plain == 64 * H
+    assert held(Layer(Attention(4, 2, 16, 16, qk_norm="head"), Dense(48))) - plain == 32
+    assert held(Layer(Attention(4, 2, 16, 16, qk_norm="all"), Dense(48))) - plain == 64 + 32
+    assert held(Layer(Attention(4, 2, 16, 16), Dense(48, bias=True))) - plain == 48 + 48 + H
+    assert held(Layer(Attention(4, 2, 16, 16), Dense(48, gated=False))) - plain == -48 * H
+    assert held(Layer(Mla(4, 24, 32, 16, 8, 12, bias=True), None)) - held(Layer(Mla(4, 24, 32, 16, 8, 12), None)) == (
+        24 + 40 + H)
+    moe = held(Layer(GROUPED, Moe(8, 2, 32)))
+    assert held(Layer(GROUPED, Moe(8, 2, 32, router_bias=True))) - moe == 8
+    assert held(Layer(GROUPED, Moe(8, 2, 32, expert_bias=True))) - moe == 8 * (64 + H)
+    assert held(Layer(GROUPED, Moe(8, 2, 32, shared_width=16, shared_gate=True))) - moe == 3 * 16 * H + H
+    assert held(Layer(GROUPED, Moe(8, 2, 32, gated=False))) - moe == -8 * 32 * H
+
+
 def test_fp8_activations_are_made_narrow_with_their_scales() -> None:
     quantized = {**configs.LLAMA_8B, "quantization_config": configs.FP8_BLOCKS}
-    parts = {p.part: p for p in step_work(read(quantized), Batch(decodes=(1,)))}
+    parts = {p.part: p for p in step_work(read(quantized), Batch(decodes=(1, 1)))}
     narrow = parts["mlp.down.quantize"].work
-    assert narrow.moved_bytes == 32 * (14_336 * 3 + 4 * 112)
+    assert narrow.moved_bytes == 32 * 2 * (14_336 * 3 + 4 * 112)
     down = parts["mlp.down"].work
     scales = 4 * (32 * 112)
-    assert down.moved_bytes == 32 * (14_336 + 4 * 112 + 4096 * 14_336 + scales + 4096 * 2)
+    assert down.moved_bytes == 32 * (2 * (14_336 + 4 * 112 + 4096 * 2) + 4096 * 14_336 + scales)
 
 
 def test_a_rank_of_two_moves_half_of_what_is_cut() -> None:
