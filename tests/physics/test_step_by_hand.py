@@ -170,6 +170,21 @@ def test_a_rank_of_two_moves_half_of_what_is_cut() -> None:
         "embedding.reduce": 1, "mixer.reduce": 1, "lm_head.gather": 1}  # fmt: skip
 
 
+def test_experts_on_two_ranks_keep_their_width() -> None:
+    found = of(Layer(GROUPED, MOE), plan=Plan(tp=2, ep=2))
+    hit = 4 * (1 - (6 / 8) ** 7)
+    assert found["moe.experts"][2] == pytest.approx(2 * 2 * (hit * 3 * H * 32 + 7 * (2 * H + 3 * 32)))
+
+
+def test_the_tensors_of_a_layer_of_kimi_delta_attention() -> None:
+    """As its own modelling file has them: q, k, v and o, three convolutions, decay and gate of low rank, beta."""
+    layer = Layer(Linear("kda", 2, 2, 8, 8, 4), None, norms_count=0)
+    projections, gates, beta = 4 * 16 * H, 2 * (8 * H + 16 * 8), 2 * H
+    convolutions, decay, norm = 3 * 16 * 4, 2 + 16, 8
+    made = count(Geometry("tiny", H, V, (layer,))).total - 2 * V * H - H
+    assert made == projections + gates + beta + convolutions + decay + norm
+
+
 def test_exchanged_tokens_go_once_to_each_rank_that_has_an_expert_of_theirs() -> None:
     parts = step_work(Geometry("tiny", H, V, (Layer(GROUPED, MOE),)), BATCH, Plan(tp=2, ep=4, domain=4))
     copies = 4 * (1 - (6 * 5) / (8 * 7))

@@ -2,7 +2,7 @@
 
     geometry = read(json.loads(text))          physics.config.read
     geometry.layers[0].mixer                   == Attention(heads_count=32, kv_heads_count=8, key_dim=128, …)
-    Counter(layer.kind for layer in geometry.layers)   == {"sliding": 26, "full": 8}
+    Counter(layer.kind for layer in geometry.layers)   == {"sliding": 29, "full": 5}
 
 Counts only. What they cost in parameters is in `tensors`, in cache in `cache`, in a step in `step`.
 """

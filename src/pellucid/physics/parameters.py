@@ -1,6 +1,6 @@
 """How many parameters a model has, how many a token uses, and how many bytes they are.
 
-    count(geometry)        == Parameters(by_part=(("attention", 1_207_959_552), …), total=8_030_261_248, active=…)
+    count(geometry)        == Parameters(by_part=(("attention", 1_342_177_280), …), total=8_030_261_248, active=…)
     weight_bytes(geometry) == 16_060_522_496
 
 Active: what one token is multiplied by. The output matrix counts, the embedding does not: one row of it is looked up
@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import get_args
 
 from pellucid.physics.formats import FP32, Format
-from pellucid.physics.geometry import Geometry, Mla
+from pellucid.physics.geometry import Geometry, Linear, Mixer, Mla
 from pellucid.physics.tensors import Part, Tensor, tensors
 
 
@@ -76,18 +76,16 @@ def token_flop(geometry: Geometry, context_tokens: int, absorbed: bool = False) 
     exactly). `absorbed`: latent attention as it is decoded, over the latent vectors instead of a head's own keys.
     """
     matrices = sum(t.active_count for t in tensors(geometry) if t.product and t.part != "mtp")
-    attention = 0.0
-    for layer in geometry.layers:
-        mixer = layer.mixer
-        if layer.kind == "linear":
-            attention += mixer.pair_flop                 # type: ignore[union-attr]
-        elif isinstance(mixer, Mla):
-            seen = min(context_tokens, mixer.indexer.top_tokens) if mixer.indexer else context_tokens
-            wide = 2 * mixer.kv_rank + mixer.rope_dim
-            plain = mixer.nope_dim + mixer.rope_dim + mixer.value_dim
-            attention += 2.0 * mixer.heads_count * seen * (wide if absorbed else plain)
-        else:
-            window = mixer.window_tokens                 # type: ignore[union-attr]
-            seen = context_tokens if window is None else min(window, context_tokens)
-            attention += 2.0 * mixer.heads_count * seen * (mixer.key_dim + mixer.value_dim)  # type: ignore[union-attr]
+    attention = sum(_mixer_flop(layer.mixer, context_tokens, absorbed) for layer in geometry.layers)
     return TokenFlop(2.0 * matrices, attention)
+
+
+def _mixer_flop(mixer: Mixer, context_tokens: int, absorbed: bool) -> float:
+    if isinstance(mixer, Linear):
+        return float(mixer.pair_flop)
+    if isinstance(mixer, Mla):
+        seen = min(context_tokens, mixer.indexer.top_tokens) if mixer.indexer else context_tokens
+        width = 2 * mixer.kv_rank + mixer.rope_dim if absorbed else mixer.nope_dim + mixer.rope_dim + mixer.value_dim
+        return 2.0 * mixer.heads_count * seen * width
+    seen = context_tokens if mixer.window_tokens is None else min(mixer.window_tokens, context_tokens)
+    return 2.0 * mixer.heads_count * seen * (mixer.key_dim + mixer.value_dim)
