@@ -14,6 +14,7 @@ from textwrap import dedent
 
 from pellucid.catalog.load import Observation, Seen, Spelling, facts, knobs, metrics, observations
 from pellucid.catalog.load_gpus import Cell, Device, Domain, catalogue, devices
+from pellucid.catalog.load_kernel_names import categories, ops, rules
 from pellucid.catalog.load_series import exporters, scraped
 from pellucid.core.settings import SETTINGS
 from pellucid.core.units import duration, unit_of
@@ -50,6 +51,29 @@ def series_page() -> str:
     words = [(f"`{name}`", m.kind, unit_of(name) or "–", m.meaning) for name, m in scraped().items()]
     parts.append("## The words\n\n" + table(("metric", "kind", "unit", "meaning"), words).rstrip())
     return GENERATED + "\n\n".join(parts) + "\n"
+
+
+def kernel_classes_page() -> str:
+    """What `pellucid classify` may answer, and what operators decide."""
+    head = (
+        "# Kernel classes",
+        "What kind of work a kernel does, told from its name: `pellucid classify`. The rules are in "
+        "[catalog/kernel_names](../../src/pellucid/catalog/kernel_names/words.toml), which says how they decide. "
+        "A name that no rule knows is `unknown`, with confidence 0. Details are generations, libraries and formats; "
+        "a name that tells no detail has none.",
+    )
+    rows = [
+        (f"`{name}`", meaning, ", ".join(f"`{d}`" for d in dict.fromkeys(r.detail for r in rules()[name]) if d) or "–")
+        for name, meaning in categories().items()
+    ]
+    decided = [(", ".join(f"`{c}`" for c in op.over) or "none", f"`{op.category}`", ", ".join(op.name)) for op in ops()]
+    return GENERATED + "\n\n".join((
+        *head, table(("class", "meaning", "details known"), rows).rstrip(),
+        "## Operators",
+        "Where the operator that launched a kernel is known, it decides for names that are `unknown`, and for kernels "
+        "of these classes, which do many kinds of work. The first line that has one of the words counts.",
+        table(("over", "becomes", "where the operator has"), decided).rstrip(),
+    )) + "\n"  # fmt: skip
 
 
 def rules_page() -> str:

@@ -1,6 +1,6 @@
-"""Itanium-mangled name → text of the shape a demangler prints, as far as identifiers go. Cut-off names are read to the cut.
+"""Itanium-mangled name → text of the shape a demangler prints, as far as identifiers go. A cut ends it.
 
-    _ZN4vllm8moe_gateI14__hip_bfloat16Li128EEEvPKT_i   →   vllm::moe_gate<__hip_bfloat16 128 >
+    _ZN6engine8moe_gateI14__hip_bfloat16Li128EEEvPKT_i   →   engine::moe_gate<__hip_bfloat16 (int)128>
 
 Enough to find the function's own name and the words between its brackets, and no more: no parameters, no
 substitutions (`S1_` says what was said before), no grammar of expressions. The grammar is that of the Itanium C++ ABI,
@@ -65,16 +65,16 @@ def _arguments(name: str, at: int) -> tuple[str, int]:
     """Identifiers, types and numbers between the brackets that open at `at`, in their order, and where
     they end, or where reading stopped."""
     said: list[str] = []
-    depth, stop = 0, at + ARGUMENT_CHARS
-    for at, kind, text in _tokens(name, at):
+    depth, end, stop = 0, at, at + ARGUMENT_CHARS
+    for end, kind, text in _tokens(name, at):
         depth += (kind == "open") - (kind == "close")
         if text:
             said.append(text)
         if depth == 0:
             break
-        if at > stop:
+        if end > stop:
             return " ".join(said), len(name)
-    return " ".join(said), at
+    return " ".join(said), end
 
 
 def _tokens(name: str, at: int) -> Iterator[tuple[int, str, str]]:

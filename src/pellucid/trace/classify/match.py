@@ -1,6 +1,6 @@
 """Words of a name → the rule with the highest rank that they keep. Rules are indexed by one word of each phrase.
 
-    best(" vllm ^ rms norm kernel $ ", "c10::half")   == Hit("norm", Rule(rank=75, detail="rmsnorm", …))
+    best(" engine ^ rms norm kernel $ ", "c10::half") == Hit("norm", Rule(rank=75, detail="rmsnorm", …))
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pellucid.catalog.load_kernel_names import Op, Rule, ops, rules, words
 from pellucid.trace.classify.spelling import MARKS, follows, phrase
 
 # Most names have these, few phrases do: as if so many phrases had them.
-EVERYWHERE = dict.fromkeys(("kernel", "at", "native", "fused", "vllm", "device", "void", "to", "fp", "bf", "float"), 1000)
+EVERYWHERE = dict.fromkeys(("kernel", "at", "native", "fused", "device", "to", "fp", "bf", "float"), 1000)
 
 
 @dataclass(frozen=True, slots=True)

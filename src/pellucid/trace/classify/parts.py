@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 
 BRACKET = re.compile(r"[<>()]")
-NO_PARAMETERS = ("(anonymous", "(int)", "(bool)", "(unsigned")
+NAMESPACE = ("(anonymous", "(unnamed")     # in brackets, and part of the name
 SAID_WITH_SPACES = ("memcpy", "memset", "[cuda")
 AFTER = re.compile(r"\s*\[clone .*|\.kd$")
 
@@ -38,7 +38,7 @@ def split(name: str) -> Parts:
         if sign in "<(":
             if depth == 0:
                 outside.append(name[start:at])
-                if sign == "(" and not name.startswith(NO_PARAMETERS, at):
+                if sign == "(" and not name.startswith(NAMESPACE, at):
                     start = len(name)
                     break
                 start = at + 1

@@ -2,7 +2,7 @@
 
     spelled("reshape_and_cache_flash")         == " reshape and cache flash "
     spelled("BatchDecodeWithPagedKVCache")     == " batch decode with paged kv cache "
-    head_words("vllm::act_and_mul_kernel")     == " vllm ^ act and mul kernel $ "
+    head_words("engine::act_and_mul_kernel")   == " engine ^ act and mul kernel $ "
 """
 
 from __future__ import annotations
