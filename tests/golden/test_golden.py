@@ -16,18 +16,13 @@ from tools.make_golden import MOST_BYTES
 from tools.scenarios import SCENARIOS
 
 HERE = Path(__file__).parent
-# Scenarios that ran on a real engine while they were made, and whose recording is not kept here yet.
-NOT_KEPT = {
-    "drafts-rejected", "deep-drafts", "half-kept-drafts", "short-drafts", "kv-fits", "kv-holds-prefixes",
-    "new-documents", "clients-stay", "hot-experts", "hot-experts-one-rank", "uneven-ranks", "even-ranks",
-}  # fmt: skip
-KEPT = [name for name in SCENARIOS if name not in NOT_KEPT]
+KEPT = list(SCENARIOS)
 # They judge metrics pages of engines without the probe; no recording of a real one that has the fault is kept yet.
 WITHOUT_SCENARIO = {
     "fleet.replica_odd", "kv.cache_full", "latency.queue_dominates", "queue.waiting_with_kv_free", "server.errors",
     "spec.low_acceptance",
 }
-# They judge kernel traces: tests/diagnose/test_kernel_rules.py has a real one for each.
+# They judge kernel traces: tests/diagnose/test_kernel_*_rules.py have a real one for each.
 OF_CAPTURES = {r.id for r in all_rules() if r.asked_of == "captures"}  # fmt: skip
 
 
@@ -49,22 +44,14 @@ def test_exactly_what_was_made_is_found(name: str) -> None:
     assert found == ({SCENARIOS[name].finds} - {None})
 
 
-def older(name: str) -> bool:
-    """Recorded before the probe told KV lives: rules that came later may be blind in it."""
-    return not golden(name).rows("SELECT 1 FROM facts WHERE fact = 'kv.lives' LIMIT 1")
-
-
 @pytest.mark.parametrize("name", KEPT)
 def test_no_rule_is_blind_or_broken(name: str) -> None:
     kinds = {r.rule.id: r.verdict for r in report(name).results}
-    of_then = {rule for n in KEPT if older(n) for rule in (SCENARIOS[n].finds, SCENARIOS[n].near_miss)}
-    assert {rule: v for rule, v in kinds.items()
-            if v.kind == "broken" or (v.kind == "blind" and (rule in of_then or not older(name)))} == {}  # fmt: skip
+    assert {rule: v for rule, v in kinds.items() if v.kind in ("broken", "blind")} == {}
 
 
-def test_what_is_not_kept_is_said() -> None:
+def test_every_scenario_is_kept_and_nothing_else() -> None:
     assert {p.name for p in HERE.iterdir() if (p / "run.json").exists()} == set(KEPT)
-    assert set(SCENARIOS) >= NOT_KEPT
     assert {r.id for r in all_rules()} - {s.finds for s in SCENARIOS.values()} == WITHOUT_SCENARIO | OF_CAPTURES
 
 
