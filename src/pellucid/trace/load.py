@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,11 +16,12 @@ from pellucid.physics.ceilings import Ceilings, measured_ceilings
 from pellucid.trace import detect
 from pellucid.trace.classify import Label, classify
 from pellucid.trace.host_ops import with_host_kernels
-from pellucid.trace.place.placed import place
+from pellucid.trace.place.placed import Placed, StepSeen, place
 from pellucid.trace.rows.columns import Identity
 from pellucid.trace.rows.sums import launch_rows, table_rows
 from pellucid.trace.rows.timeline import timeline_rows
 from pellucid.trace.timeline import About, KernelTable, Launches, Timeline
+from pellucid.trace.work.batches import Batch
 from pellucid.trace.work.model import Model
 from pellucid.trace.work.works import Scene, works
 
@@ -41,11 +43,30 @@ def load(path: Path, who: Identity, model: Model | None = None) -> Loaded:
     return Loaded(rows_of(trace, who, model), trace.about)
 
 
-def rows_of(timeline: Timeline, who: Identity, model: Model | None = None, shift_ns: int = 0) -> dict[str, pa.Table]:
+def rows_of(
+    timeline: Timeline, who: Identity, model: Model | None = None, shift_ns: int = 0,
+    batches: Mapping[int, Batch] | None = None,
+) -> dict[str, pa.Table]:  # fmt: skip
+    """`shift_ns` moves the file's clock; `batches`: what a running engine told of its steps, by their numbers."""
     timeline = with_host_kernels(timeline)
     labels = label(timeline)
-    scene = Scene(timeline, labels, place(timeline, labels))
-    return timeline_rows(scene, works(scene, ceilings_of(timeline), model), who, shift_ns)
+    placed = with_batches(place(timeline, labels), batches or {})
+    scene = Scene(timeline, labels, placed)
+    return timeline_rows(scene, works(scene, ceilings_of(timeline), model, batches), who, shift_ns)
+
+
+def with_batches(placed: Placed, batches: Mapping[int, Batch]) -> Placed:
+    """Steps with the batches that the engine told."""
+    return replace(placed, steps=tuple(_with_batch(s, batches.get(s.step.number)) for s in placed.steps))
+
+
+def _with_batch(seen: StepSeen, batch: Batch | None) -> StepSeen:
+    if batch is None or batch.tokens is None or batch.decode_tokens is None:
+        return seen
+    phase = "decode" if not batch.prefills else "mixed" if batch.decodes else "prefill"
+    return replace(seen, phase=phase, phase_basis="run", prefill_requests=batch.prefills,
+                   prefill_tokens=batch.tokens - batch.decode_tokens, decode_requests=batch.decodes,
+                   decode_tokens=batch.decode_tokens)  # fmt: skip
 
 
 def label(timeline: Timeline) -> list[Label]:

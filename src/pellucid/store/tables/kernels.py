@@ -43,7 +43,7 @@ CAPTURE_STEPS = Table("capture_steps", "an engine step in a capture, and how its
     *columns("""
         capture: id of the capture
         phase: prefill, decode or mixed; null where it cannot be told
-        phase_basis: annotation, kernels or shapes: what the phase was told by
+        phase_basis: run, annotation, shapes or kernels: what the phase was told by
         graph: full, piecewise or none: how much of the step's kernels a device graph launched; null where not visible
         label: the engine's own name of the step
         """, STR),

@@ -24,6 +24,7 @@ class Batch:
     tokens: int | None = None
     prefills: int | None = None
     decodes: int | None = None
+    decode_tokens: int | None = None        # more than one for each that decodes where drafts are checked
     longest_query: int | None = None
     longest_context: int | None = None
     queries: tuple[int, ...] = ()           # tokens of each request, in the order of `contexts`

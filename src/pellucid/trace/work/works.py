@@ -10,7 +10,7 @@ bytes of an operator that launched one kernel alone.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -67,11 +67,16 @@ class Works:
         return self.operators[at]
 
 
-def works(scene: Scene, ceilings: Ceilings | None, told: Model | None = None) -> list[Known]:
+def works(
+    scene: Scene, ceilings: Ceilings | None, told: Model | None = None, by_step: Mapping[int, Batch] | None = None
+) -> list[Known]:
+    """`told`: what is known of the model; `by_step`: batches that a running engine told, by the numbers of steps."""
     timeline = scene.timeline
     lookups = find_lookups(timeline)
     hidden = next((lookup.hidden for lookup in lookups.told if lookup), None)
-    mine = Works(scene, ceilings, Model(), batches(timeline, scene.placed, lookups))
+    seen_batches = batches(timeline, scene.placed, lookups)
+    of_step = [(by_step or {}).get(s.step.number, b) for s, b in zip(scene.placed.steps, seen_batches, strict=True)]
+    mine = Works(scene, ceilings, Model(), of_step)
     used = np.unique(timeline.kernels.op[timeline.kernels.op >= 0]).tolist()
     mine.operators = {row: operator(timeline, row) for row in used}
     seen = model_of_shapes(hidden, [op for op in dict.fromkeys(mine.operators.values()) if op is not None])

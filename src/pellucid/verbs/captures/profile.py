@@ -1,0 +1,171 @@
+"""Kernels of some steps of a running engine, into the run that is being recorded. No restart.
+
+    taken = profile(home, None, Wish(steps=10), say, stop)
+    taken.capture, taken.steps, taken.longest_gap_ns
+
+    ask ──▶ the workers capture ──▶ their traces ──▶ rows beside the run's own, under the run's step numbers
+
+What a capture cost the engine is recorded with it. The traces themselves go, unless they are to be kept.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pellucid_probe.capture import ASK
+
+from pellucid.core.clock import Clock, monotonic_ns
+from pellucid.core.errors import CannotAnswer, Failed
+from pellucid.core.run import read_info
+from pellucid.core.units import S_NS
+from pellucid.store.read import RunReader, open_run
+from pellucid.store.schema import CAPTURES
+from pellucid.trace.load import rows_of
+from pellucid.trace.rows.columns import Identity
+from pellucid.trace.torch_profiler.read import read
+from pellucid.verbs.captures.ask import Answer, Asked, Wish, ask, live_workers, only_one, wait
+from pellucid.verbs.captures.batches import batches_of
+from pellucid.verbs.captures.keep import put
+from pellucid.verbs.runs import is_recording, run_folder
+
+AHEAD_S = 1.0           # several workers begin with the same step: one that none of them has reached
+FLUSH_S = 2.0           # what the recorder may be behind
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What came of a capture, summed over its workers; costs are those of the worker that was held up longest."""
+
+    run_id: str
+    capture: str
+    steps_count: int
+    kernels_count: int
+    kernels_ns: int
+    start_cost_ns: int
+    stop_cost_ns: int
+    export_ns: int
+    trace_bytes: int
+    longest_gap_ns: int | None      # between two tokens while it started, ran and stopped; None where nobody decoded
+    usual_gap_ns: int | None        # the longest of as many steps before it
+    traces: tuple[Path, ...] = ()   # where they were kept
+
+    def json(self) -> dict[str, Any]:
+        row = {name: getattr(self, name) for name in self.__slots__ if name != "traces"}
+        return row | {"traces": [str(path) for path in self.traces]}
+
+
+def profile(
+    home: Path, run: str | None, wish: Wish, stop: Callable[[], bool], keep_in: Path | None = None,
+    clock: Clock = monotonic_ns,
+) -> Taken:  # fmt: skip
+    """Raises CannotAnswer where no engine is being recorded or it refuses, Failed where a capture went wrong."""
+    folder = run_folder(home, run)
+    rings = _rings(folder)
+    with only_one(rings):
+        asked = ask(rings, wish, _first_step(folder, rings), clock)
+        try:
+            answers = _done(wait(asked, stop, clock))
+            _settle(folder, answers, stop, clock)
+            return _keep(folder, asked, answers, keep_in)
+        finally:
+            (rings / ASK).unlink(missing_ok=True)
+            shutil.rmtree(asked.folder, ignore_errors=True)
+
+
+def _rings(folder: Path) -> Path:
+    info = read_info(folder)
+    rings = Path(info.source) if info.source else None
+    if rings is None or not is_recording(folder) or not rings.is_dir():
+        raise CannotAnswer(f"run {info.run_id} is not being recorded from an engine's probe now. Try: pellucid run -- …, then pellucid profile")  # noqa: E501
+    return rings
+
+
+def _first_step(folder: Path, rings: Path) -> int:
+    """One worker begins with its next step. Several begin together, a second ahead of the newest step."""
+    if len(live_workers(rings)) < 2:
+        return 0
+    row = open_run(folder).one("""
+        SELECT max(step) AS newest, (max(end_ns) - min(start_ns)) / nullif(count(*), 0) AS step_ns
+        FROM (SELECT step, start_ns, end_ns FROM steps ORDER BY step DESC LIMIT 50)""")
+    if row["newest"] is None or not row["step_ns"]:
+        return 0
+    return int(row["newest"] + 1 + (AHEAD_S + FLUSH_S) * S_NS / row["step_ns"])
+
+
+def _done(answers: dict[str, Answer]) -> dict[str, Answer]:
+    done = {worker: answer for worker, answer in answers.items() if answer.state == "done"}
+    if done:
+        return done
+    for answer in answers.values():
+        if answer.state == "refused":
+            raise CannotAnswer(f"the engine refused: {answer.reason}")
+        if answer.state == "failed":
+            raise Failed(f"the capture failed, the engine goes on: {answer.reason}")
+    raise CannotAnswer("the steps asked for did not come: the engine is idle, or its worker ended. Send it traffic, or ask for fewer steps")  # noqa: E501
+
+
+def _settle(folder: Path, answers: dict[str, Answer], stop: Callable[[], bool], clock: Clock) -> None:
+    """Waits until the recorder has the captured steps."""
+    wanted, give_up = max(n for a in answers.values() for n in a.steps), clock() + int(2 * FLUSH_S * S_NS)
+    while clock() < give_up and not stop():
+        if (open_run(folder).one("SELECT max(step) AS newest FROM steps")["newest"] or 0) > wanted:
+            return
+        time.sleep(0.2)
+
+
+def _keep(folder: Path, asked: Asked, answers: dict[str, Answer], keep_in: Path | None) -> Taken:
+    run = open_run(folder)
+    gaps = _gaps(run, answers)
+    kept: list[Path] = []
+    totals = {"steps_count": 0, "kernels_count": 0, "kernels_ns": 0}
+    for worker, answer in answers.items():
+        timeline = read(asked.trace(worker))
+        shift_ns = (timeline.about.wall_zero_ns or 0) - ((answer.start_wall_ns or 0) - (answer.start_ns or 0))
+        tables = rows_of(timeline, _identity(run, worker, asked.id), None, shift_ns, batches_of(run, answer.steps))
+        tables["captures"] = _with_costs(tables["captures"], answer, gaps[0])
+        put(folder, tables)
+        (capture,) = tables["captures"].to_pylist()
+        totals = {"steps_count": max(totals["steps_count"], len(answer.steps)),
+                  **{n: totals[n] + (capture[n] or 0) for n in ("kernels_count", "kernels_ns")}}  # fmt: skip
+        if keep_in is not None:
+            keep_in.mkdir(parents=True, exist_ok=True)
+            kept.append(Path(shutil.copyfile(asked.trace(worker), keep_in / f"{asked.id}-{worker}.trace.json")))
+    costs = {name: max(getattr(a, name) or 0 for a in answers.values()) for name in ("start_cost_ns", "stop_cost_ns", "export_ns")}  # noqa: E501
+    size = sum(a.trace_bytes or 0 for a in answers.values())
+    return Taken(folder.name, asked.id, **totals, **costs, trace_bytes=size, longest_gap_ns=gaps[0], usual_gap_ns=gaps[1], traces=tuple(kept))  # noqa: E501
+
+
+def _identity(run: RunReader, worker: str, capture: str) -> Identity:
+    of_worker = "SELECT deployment, engine, dp_rank, model FROM processes WHERE process = $worker"
+    nobody: dict[str, Any] = {"deployment": "default", "engine": None, "dp_rank": None, "model": None}
+    who = (run.rows(of_worker, {"worker": worker}) or [nobody])[0]
+    model = who["model"] or run.one("SELECT any_value(model) AS model FROM processes")["model"]
+    return Identity(capture, worker, who["engine"], who["deployment"] or "default", who["dp_rank"], model)
+
+
+def _with_costs(captures: pa.Table, answer: Answer, longest_gap_ns: int | None) -> pa.Table:
+    (row,) = captures.to_pylist()
+    row |= {"start_cost_ns": answer.start_cost_ns, "stop_cost_ns": answer.stop_cost_ns, "export_ns": answer.export_ns,
+            "trace_bytes": answer.trace_bytes, "longest_gap_ns": longest_gap_ns}  # fmt: skip
+    return pa.Table.from_pylist([row], CAPTURES.arrow())
+
+
+def _gaps(run: RunReader, answers: dict[str, Answer]) -> tuple[int | None, int | None]:
+    """Longest time from one step's end to the next one's while somebody decoded in both: around the capture, and in as
+    many steps before it."""
+    first = min(n for a in answers.values() for n in a.steps)
+    last = max(n for a in answers.values() for n in a.steps) + 1     # the step after it waited for the stop
+    row = run.one("""
+        WITH g AS (SELECT step, end_ns - lag(end_ns) OVER (PARTITION BY process ORDER BY step) AS gap_ns
+                   FROM steps WHERE decode_requests_count > 0)
+        SELECT max(gap_ns) FILTER (step BETWEEN $first AND $last) AS longest_ns,
+               max(gap_ns) FILTER (step BETWEEN $before AND $first - 1) AS usual_ns FROM g""",
+        {"first": first, "last": last, "before": first - (last - first + 1)})  # fmt: skip
+    return row["longest_ns"], row["usual_ns"]
