@@ -12,8 +12,8 @@ from pellucid.trace.detect import detect, load, loader, refusal
 from pellucid.trace.timeline import KINDS, KernelTable, Launches, Timeline
 from tests.conftest import shared_data
 
-# file → kernels, copies, fills and synchronisations that ran, and the sum of the kernels' time. The first three together
-# are what the sources of these files call their kernels: 929 of the B200, 1707 of the H100 with Qwen, 1517 of its twin.
+# file → kernels, copies, fills and synchronisations that ran, and the sum of the kernels' time. The first three are
+# what the sources of these files call kernels: 929 of the B200, 1707 of the H100 with Qwen, 1517 of its twin.
 TIMELINES = {
     "h200_vllm024/qwen3-30b-a3b_64x1000in_12out.pt.trace.json.gz": ((14455, 447, 512, 0), 1_054_492_643),
     "h200_vllm024/qwen3-30b-a3b_prefill_4x8000.pt.trace.json.gz": ((1674, 122, 196, 0), 557_200_181),
@@ -121,7 +121,8 @@ def test_what_other_loaders_read_is_not_ours(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "content", "said"), [
-    ("r.nsys-rep", b"\1\2\3", "nsys export --type sqlite r.nsys-rep"), ("r.ncu-rep", b"NVR\0", "ncu --import r.ncu-rep"),
+    ("r.nsys-rep", b"\1\2\3", "nsys export --type sqlite r.nsys-rep"),
+    ("r.ncu-rep", b"NVR\0", "ncu --import r.ncu-rep"),
     ("x.zip", b"PK\3\4abc", "a zip archive"), ("x.zst", b"\x28\xb5\x2f\xfd", "packed with zstd"),
     ("snapshot.pickle", b"\x80\4abc", "a Python pickle, which is never loaded"), ("x", b"", "empty"),
     ("x.json", b'{"a": 1}', "no list traceEvents"), ("x.json", b'["a"]', "a list that holds no events"),

@@ -19,13 +19,13 @@ from pellucid.core.errors import AskedWrongly
 from pellucid.core.packed import content
 from pellucid.trace.ncu import read as ncu_read
 from pellucid.trace.nsys import reports, sqlite
+from pellucid.trace.nsys.tables import SQLITE
 from pellucid.trace.tables import averages, events, parquet, sums
 from pellucid.trace.tables.text import XZ_MAGIC
 from pellucid.trace.timeline import Trace
 from pellucid.trace.torch_profiler import read as torch_read
 
 HEAD_BYTES = 256 * 1024
-SQLITE = b"SQLite format 3\0"
 USTAR = slice(257, 262)
 # What a torch profiler writes before its events, in any order; a file with many ranks lists them for 256 kB and more.
 TORCH_KEYS = re.compile(rb'"(?:traceEvents|deviceProperties|distributedInfo|cupti_version|roctracer_version)"\s*:')

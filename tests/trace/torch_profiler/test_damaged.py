@@ -46,7 +46,8 @@ CASES: dict[str, tuple[str, list[str], int, tuple[str, ...]]] = {
     "a key twice": ('{"ph": "X", "cat": "kernel", "name": "old", "name": "new", "ts": 2, "dur": 1}',
                     ["a", "new", "c"], 0, ()),
     "types of other kinds": ('{"ph": "X", "cat": "kernel", "name": "t", "ts": "2.5", "dur": "1", "pid": 1.5, '
-                             '"args": {"stream": "default", "correlation": 1e2, "grid": "4x1"}}', ["a", "t", "c"], 0, ()),
+                             '"args": {"stream": "default", "correlation": 1e2, "grid": "4x1"}}',
+                             ["a", "t", "c"], 0, ()),
     "an event cut in the middle": ('{"ph": "X", "cat": "kernel", "name": "cut", "ts"', ["a", "c"], 1, (NO_JSON,)),
     "no event": ("17", ["a", "c"], 1, (NO_JSON,)),
     "args nested deep": (DEEP, ["a", "c"], 1, (NO_JSON,)),

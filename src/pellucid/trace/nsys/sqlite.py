@@ -67,6 +67,7 @@ SECRET_TABLES = ("TARGET_INFO_SYSTEM_ENV", "PROCESSES", "META_DATA_CAPTURE", "ME
                  "ANALYSIS_FILE", "ThreadNames")  # fmt: skip
 IDS_AT_ONCE = 900                       # SQLite allows 999 values in a statement in its oldest setting
 PID_SHIFT, PID_MASK = 24, 0xFFFFFF      # a global id is … process (24 bits) | thread (24 bits)
+LOG = "a write-ahead log lies beside the file, so its writer may not have finished: what is in the log was not read"
 BACKWARDS = "an event ends before it starts"
 GRAPHS = "device graphs were traced whole: their kernels are not visible. Try: nsys profile --cuda-graph-trace=node"
 
@@ -108,6 +109,8 @@ def read(path: Path) -> Timeline:
             raise AskedWrongly(f"{path} is a database, but no export of Nsight Systems: it has no table "
                                f"{KERNEL_TABLE}")  # fmt: skip
         reading = Reading(database)
+        if Path(f"{path}-wal").is_file() and Path(f"{path}-wal").stat().st_size:
+            reading.damage.odd(LOG)
         device = _joined([_device_part(reading, table) for table in TABLES])
         ranges = read_ranges(database, reading.damage)
         host, threads = _host(reading, ranges)

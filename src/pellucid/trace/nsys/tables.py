@@ -23,10 +23,14 @@ import adbc_driver_sqlite.dbapi as adbc
 import numpy as np
 
 from pellucid.core.errors import AskedWrongly
+from pellucid.core.packed import MAGIC
 from pellucid.trace.timeline import NOT_TOLD, Damage, Longs
 
 BATCH_ROWS = "65536"
 ROWS_AT_ONCE = 4096
+SQLITE = b"SQLite format 3\0"
+HEAD_BYTES = 100            # of the file: https://www.sqlite.org/fileformat2.html#the_database_header
+PAGE_SIZE_AT, PAGES_AT = slice(16, 18), slice(28, 32)      # a page size of 1 means 65536
 COLUMN = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -39,6 +43,7 @@ class Database:
 
     def __enter__(self) -> Database:
         """Raises AskedWrongly where the file is no whole database."""
+        _refuse_packed_or_cut(self.path)
         self.uri = f"file:{quote(str(self.path.absolute()))}?mode=ro&immutable=1"
         try:
             self._slow = sqlite3.connect(self.uri, uri=True)
@@ -97,6 +102,22 @@ class Database:
         except sqlite3.Error as error:
             damage.lost(f"{table} is damaged ({error}): the rows before the damage were read")
         return list(np.array(rows, np.int64).reshape(len(rows), width).T)
+
+
+def _refuse_packed_or_cut(path: Path) -> None:
+    """Raises AskedWrongly. SQLite reads nothing of a file that is shorter than its head says."""
+    try:
+        with path.open("rb") as f:
+            head = f.read(HEAD_BYTES)
+        size_bytes = path.stat().st_size
+    except OSError as error:
+        raise AskedWrongly(f"cannot read {path}: {error.strerror or error}") from error
+    if head.startswith(MAGIC):
+        raise AskedWrongly(f"{path} is packed: a database has to lie on the disk as it is. Try: gunzip {path}")
+    page_bytes = int.from_bytes(head[PAGE_SIZE_AT]) or 1
+    whole_bytes = (65536 if page_bytes == 1 else page_bytes) * int.from_bytes(head[PAGES_AT])
+    if head.startswith(SQLITE) and size_bytes < whole_bytes:
+        raise AskedWrongly(f"{path} is cut: {size_bytes} of its {whole_bytes} bytes are there. Try: copy it again")
 
 
 def _quoted(sql: str) -> str:
