@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
 from pathlib import Path
 
 import pytest
 
-from pellucid.core.errors import AskedWrongly
+from pellucid.core.errors import AskedWrongly, PellucidError
 from pellucid.trace.detect import detect, load, loader, refusal
 from pellucid.trace.timeline import KINDS, KernelTable, Launches, Timeline
 from tests.conftest import shared_data
@@ -142,6 +144,26 @@ def test_a_torch_trace_is_known_by_what_stands_first(head: bytes) -> None:
     found = loader(head)
     assert found and found.format == "torch_profiler"
     assert refusal(head) is None
+
+
+@pytest.mark.parametrize("name", [
+    "nsys_ncu/rtx3080_mock.sqlite", "nsys_ncu/healthy_1pct.sqlite", "nsys_ncu/dsocr_rtx5090/ncu/k0001_ncu.details.csv",
+    "nsys_ncu/dsocr_rtx5090/nsys_per-stage_decode_nsys_summary_cuda_gpu_kern_sum.csv",
+    "nsys_ncu/gh200_glm52/c4-mtp1-edge-kernels.csv", "nsys_ncu/pax_fsdp4_proc0/nvtx_gpu_proj_trace__trace.parquet",
+    "nsys_ncu/pax_fsdp4_proc0/report_nvtx_pushpop_trace.csv.xz", "other_profiles/carvllm_torch_events_sample.csv.gz",
+    "other_profiles/sglang_glm52_b200_random_mid_kernel_table.tsv", "h200_vllm024/qwen3-30b-a3b_profiler_table.txt",
+    "torch_traces/v100_dlrm_kineto.tar.gz",
+])  # fmt: skip
+def test_whatever_happened_to_a_file_nothing_but_our_errors_is_raised(tmp_path: Path, name: str) -> None:
+    whole, pick, path = shared_data(name).read_bytes(), random.Random(name), tmp_path / Path(name).name
+    for _ in range(12):
+        raw = bytearray(whole)
+        for _ in range(pick.randrange(1, 40)):
+            at = pick.randrange(len(raw))
+            raw[at:at + pick.randrange(30)] = pick.randbytes(pick.randrange(30))
+        path.write_bytes(bytes(raw[: pick.choice([len(raw), pick.randrange(len(raw))])]))
+        with contextlib.suppress(PellucidError):
+            load(path)
 
 
 def test_a_file_that_is_not_there() -> None:

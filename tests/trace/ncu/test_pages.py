@@ -11,10 +11,11 @@ from pellucid.trace.ncu.read import base_unit, metric, read
 from pellucid.trace.timeline import Launches, Metric
 from tests.conftest import shared_data
 
-ABOUT = ('"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device"'
-         ',"CC"')  # fmt: skip
+ABOUT = ('"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size",'
+         '"Device","CC"')  # fmt: skip
 FIRST = '"0","7","ada-python","lovelace-box","k<int, 2>(T1)","1","7","(128, 1, 1)","(224, 4, 1)","0","10.0"'
 SECOND = '"1","7","ada-python","lovelace-box","j","1","8","(32, 1, 1)","(1, 1, 1)","1","10.0"'
+TMEM = "tmem__bytes.sum.per_second"
 FP4 = "sm__ops_path_tensor_op_utcmma_src_fp4.sum"
 LONG = f'''==PROF== Connected to process 7 (/home/ada/bin/python)
 ==PROF== Disconnected from process 7
@@ -24,7 +25,7 @@ LONG = f'''==PROF== Connected to process 7 (/home/ada/bin/python)
 {FIRST},"Launch","Function Cache","","PreferNone",
 {SECOND},"Tensor","sm__inst_executed_pipe_tcgen05.sum","inst","12,000",
 '''
-WIDE = f'''{ABOUT},"dram__bytes_read.sum","gpu__time_duration.sum","{FP4}","tmem__bytes.sum.per_second","launch__func_cache_config"
+WIDE = f'''{ABOUT},"dram__bytes_read.sum","gpu__time_duration.sum","{FP4}","{TMEM}","launch__func_cache_config"
 "","","","","","","","","","","","Mbyte","us","","Tbyte/s",""
 {FIRST},"2.33","1,234.5","4,096","1.5","CachePreferNone"
 {SECOND},"","7","0","n/a",""
@@ -53,7 +54,7 @@ def test_a_raw_page_has_its_units_in_a_row_of_their_own(tmp_path: Path) -> None:
         Metric(None, "dram__bytes_read.sum", "byte", 2_330_000.0, None),
         Metric(None, "gpu__time_duration.sum", "ns", 1_234_500.0, None),
         Metric(None, FP4, "", 4096.0, None),
-        Metric(None, "tmem__bytes.sum.per_second", "byte/s", 1.5e12, None),
+        Metric(None, TMEM, "byte/s", 1.5e12, None),
         Metric(None, "launch__func_cache_config", "", None, "CachePreferNone"),
     )  # fmt: skip
     assert [m.text for m in found.launches[1].metrics] == [None, None, "n/a"]

@@ -40,7 +40,8 @@ def test_sums_in_every_spelling(tmp_path: Path, spelling: str) -> None:
     found = load(written(tmp_path, SUMS[spelling]))
     assert isinstance(found, KernelTable)
     assert [(r.name, r.count, r.total_ns, r.min_ns, r.max_ns, r.mean_ns) for r in found.rows] == [
-        ("void k<int, 2>(T1)", 2.0, 3000, 1000.0, 2000.0, 1500.0), ("j", 1.0, 2000, 2000.0, 2000.0, 2000.0)]  # fmt: skip
+        ("void k<int, 2>(T1)", 2.0, 3000, 1000.0, 2000.0, 1500.0),
+        ("j", 1.0, 2000, 2000.0, 2000.0, 2000.0)]  # fmt: skip
     assert (found.per, found.about.damage) == ("capture", ())
 
 
@@ -71,7 +72,7 @@ def test_copies_by_operation(tmp_path: Path) -> None:
 
 def test_a_row_that_is_cut_is_counted(tmp_path: Path) -> None:
     found = read(written(tmp_path, SUMS["ns"] + "7.0"))
-    assert (found.about.damaged_count, found.about.damage) == (1, ("a row has no time that can be read",))
+    assert (found.about.damaged_count, found.about.damage) == (1, ("a row has no name or no time that can be read",))
 
 
 def test_a_real_report_sums_to_what_its_shares_say() -> None:

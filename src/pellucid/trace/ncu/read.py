@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pellucid.core.errors import AskedWrongly
 from pellucid.trace.redact import Redactor
-from pellucid.trace.tables.text import lines_of, number, read_text, rows
+from pellucid.trace.tables.text import lines_of, number, read_text, rows, whole
 from pellucid.trace.timeline import About, Damage, Launch, Launches, Metric
 
 FORMAT = "ncu_csv"
@@ -115,8 +115,7 @@ def base_unit(unit: str) -> tuple[str, float]:
 
 
 def _whole(text: str | None) -> int | None:
-    value = number(text)
-    return None if value is None else int(value)
+    return whole(number(text))
 
 
 def _extent(text: str | None) -> tuple[int, int, int] | None:

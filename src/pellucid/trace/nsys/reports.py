@@ -17,7 +17,7 @@ import numpy as np
 from pellucid.core.errors import AskedWrongly
 from pellucid.trace.link import linked
 from pellucid.trace.redact import Redactor
-from pellucid.trace.tables.text import lines_of, number, read_text, rows
+from pellucid.trace.tables.text import lines_of, number, read_text, rows, whole
 from pellucid.trace.timeline import (
     KERNEL,
     MEMCPY,
@@ -43,7 +43,7 @@ COLUMN = re.compile(r"^(.*?)\s*(?:\(([^()]*)\))?$")
 SUM_NAMES = ("Name", "Kernel Name", "Operation", "Range", "Kernel")
 COUNTS = ("Instances", "Count", "Num Calls", "Calls", "Kern Inst", "Total")
 HEAD_LINES = 40         # chosen: what `nsys stats` may print before its table
-NO_TIME = "a row has no time that can be read"
+NOT_WHOLE = "a row has no name or no time that can be read"
 
 
 def table_at(lines: list[str]) -> int | None:
@@ -99,14 +99,14 @@ def _sums(path: Path, lines: list[str], damage: Damage, redactor: Redactor) -> K
     found = []
     for row in rows(lines, damage):
         units = _units(row)
-        total_ns = _ns(row, units, "Total Time")
-        if total_ns is None:
-            damage.lost(NO_TIME)
+        total_ns = whole(_ns(row, units, "Total Time"))
+        name = next((row[units[n][0]] for n in SUM_NAMES if n in units), None)
+        if total_ns is None or name is None:
+            damage.lost(NOT_WHOLE)
             continue
-        name = next(row[units[n][0]] for n in SUM_NAMES if n in units)
         count = next((number(row[units[n][0]]) for n in COUNTS if n in units), None)
         found.append(KernelRow(
-            name=redactor.text(name), count=count, total_ns=round(total_ns),
+            name=redactor.text(name), count=count, total_ns=total_ns,
             mean_ns=_ns(row, units, "Avg", "Average"), median_ns=_ns(row, units, "Med", "Median"),
             min_ns=_ns(row, units, "Min", "Minimum"), max_ns=_ns(row, units, "Max", "Maximum"),
         ))  # fmt: skip
@@ -119,14 +119,14 @@ def _executions(path: Path, lines: list[str], damage: Damage, redactor: Redactor
     made: list[tuple[int, ...]] = []
     for row in rows(lines, damage):
         units = _units(row)
-        start_ns, duration_ns = _ns(row, units, "Start"), _ns(row, units, "Duration")
-        if start_ns is None or duration_ns is None or duration_ns < 0:
-            damage.lost(NO_TIME)
+        start_ns, duration_ns = whole(_ns(row, units, "Start")), whole(_ns(row, units, "Duration"))
+        if start_ns is None or duration_ns is None or duration_ns < 0 or "Name" not in units:
+            damage.lost(NOT_WHOLE)
             continue
-        name = row.get(units["Name"][0], "")
+        name = row[units["Name"][0]]
         kind = MEMCPY if "memcpy" in name.lower() else MEMSET if "memset" in name.lower() else KERNEL
         made.append((
-            names[name], kind, round(start_ns), round(duration_ns), _device(row, units), _whole(row, units, "Strm"),
+            names[name], kind, start_ns, duration_ns, _device(row, units), _whole(row, units, "Strm"),
             _whole(row, units, "CorrId"), _extent(extents, row, units, "Grd"), _extent(extents, row, units, "Blk"),
             _bytes(row, units),
         ))  # fmt: skip
@@ -140,14 +140,14 @@ def _executions(path: Path, lines: list[str], damage: Damage, redactor: Redactor
 
 
 def _whole(row: Mapping[str, str], units: Mapping[str, tuple[str, str]], name: str) -> int:
-    value = number(row.get(units.get(name, ("", ""))[0]))
-    return NOT_TOLD if value is None else int(value)
+    value = whole(number(row.get(units.get(name, ("", ""))[0])))
+    return NOT_TOLD if value is None else value
 
 
 def _device(row: Mapping[str, str], units: Mapping[str, tuple[str, str]]) -> int:
     """`NVIDIA H100 (1)` is device 1."""
     found = re.search(r"\((\d+)\)\s*$", row.get(units.get("Device", ("", ""))[0], ""))
-    return int(found[1]) if found else NOT_TOLD
+    return int(found[1][-9:]) if found else NOT_TOLD
 
 
 def _extent(extents: Numbered[tuple[int, int, int]], row: Mapping[str, str], units: Mapping[str, tuple[str, str]],
@@ -159,7 +159,8 @@ def _extent(extents: Numbered[tuple[int, int, int]], row: Mapping[str, str], uni
 def _bytes(row: Mapping[str, str], units: Mapping[str, tuple[str, str]]) -> int:
     title, unit = units.get("Bytes", ("", ""))
     value = number(row.get(title))
-    return NOT_TOLD if value is None else round(value * UNIT_BYTES.get(unit, 1))
+    size_bytes = None if value is None else whole(value * UNIT_BYTES.get(unit, 1))
+    return NOT_TOLD if size_bytes is None else size_bytes
 
 
 def _about(path: Path, damage: Damage, redactor: Redactor) -> About:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pellucid.core.errors import AskedWrongly
 from pellucid.trace.redact import Redactor
-from pellucid.trace.tables.text import lines_of, number, read_text
+from pellucid.trace.tables.text import lines_of, number, read_text, whole
 from pellucid.trace.timeline import About, Damage, KernelRow, KernelTable
 
 FORMAT = "kernel_table"
@@ -70,10 +70,10 @@ def _row(titles: list[str], cells: list[str], redactor: Redactor) -> KernelRow |
     told = dict(zip(titles, cells, strict=True))
     device = next(title for title in titles if DEVICE_TIME.match(title))
     total_ns, host_ns = _ns(told[device]), _ns(told.get("CPU total", ""))
-    if not total_ns or host_ns or ANNOTATION.search(told["Name"]):
+    if not total_ns or whole(total_ns) is None or host_ns or ANNOTATION.search(told["Name"]):
         return None
     mean = next((title for title in titles if title.endswith("time avg") and not title.startswith("CPU")), "")
-    return KernelRow(name=redactor.text(told["Name"]), count=number(told["# of Calls"]), total_ns=round(total_ns),
+    return KernelRow(name=redactor.text(told["Name"]), count=number(told["# of Calls"]), total_ns=whole(total_ns),
                      mean_ns=_ns(told.get(mean, "")))  # fmt: skip
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from pellucid.core.errors import AskedWrongly
 from pellucid.trace.link import linked
 from pellucid.trace.redact import Redactor
-from pellucid.trace.tables.text import lines_of, number, read_text, rows
+from pellucid.trace.tables.text import lines_of, number, read_text, rows, whole
 from pellucid.trace.timeline import (
     KERNEL,
     MEMCPY,
@@ -36,7 +36,7 @@ SEPARATOR = "|"
 START, END, NAME, DEVICE_TIME = "time_range_start_us", "time_range_end_us", "event_operation", "device_us"
 NS_IN_US = 1000
 COLUMNS = ("name", "kind", "start_ns", "duration_ns", "thread")
-NO_TIME = "a row has no time that can be read"
+NOT_WHOLE = "a row has no name or no time that can be read"
 
 
 def fits(first_line: str) -> bool:
@@ -55,12 +55,12 @@ def read(path: Path) -> Timeline:
     host: list[tuple[int, ...]] = []
     ranks: set[int] = set()
     for row in rows(lines, damage, SEPARATOR, quoted=False):
-        start, end = number(row.get(START)), number(row.get(END))
-        if start is None or end is None or end < start:
-            damage.lost(NO_TIME)
+        start_ns, end_ns = _ns(row.get(START)), _ns(row.get(END))
+        if start_ns is None or end_ns is None or end_ns < start_ns or NAME not in row:
+            damage.lost(NOT_WHOLE)
             continue
-        ranks |= {int(rank)} if (rank := number(row.get("rank"))) is not None and rank >= 0 else set()
-        times = round(start * NS_IN_US), round((end - start) * NS_IN_US)
+        ranks |= {rank} if (rank := whole(number(row.get("rank")))) is not None and rank >= 0 else set()
+        times = start_ns, end_ns - start_ns
         if number(row.get("cpu_us")):
             host.append((names[row[NAME]], OP, *times, 0))
         else:
@@ -70,6 +70,11 @@ def read(path: Path) -> Timeline:
                   rank=ranks.pop() if len(ranks) == 1 else None, damaged_count=damage.count,
                   damage=damage.sentences(), redacted_count=redactor.count)  # fmt: skip
     return Timeline(about, kernels, events, tuple(redactor.text(n) for n in names), (), (), ((-1, -1),))
+
+
+def _ns(text: str | None) -> int | None:
+    value = number(text)
+    return None if value is None else whole(value * NS_IN_US)
 
 
 def _kind(row: Mapping[str, str]) -> int:

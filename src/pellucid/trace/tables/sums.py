@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pellucid.core.errors import AskedWrongly
 from pellucid.trace.redact import Redactor
-from pellucid.trace.tables.text import lines_of, number, read_text, rows
+from pellucid.trace.tables.text import lines_of, number, read_text, rows, whole
 from pellucid.trace.timeline import About, Damage, KernelRow, KernelTable
 
 FORMAT = "kernel_table"
@@ -81,7 +81,7 @@ def _first(row: Mapping[str, str], titles: Iterable[str]) -> str | None:
 def _ns(row: Mapping[str, str], title: str | None) -> int | None:
     unit = TOTAL.match(title) if title else None
     value = number(row.get(title)) if title else None
-    return None if value is None or unit is None else round(value * UNIT_NS[unit[1]])
+    return None if value is None or unit is None else whole(value * UNIT_NS[unit[1]])
 
 
 def _us(row: Mapping[str, str], title: str) -> float | None:

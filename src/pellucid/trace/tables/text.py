@@ -18,6 +18,7 @@ from pellucid.trace.timeline import Damage
 XZ_MAGIC = b"\xfd7zXZ"
 MOST_BYTES = 1 << 30        # chosen: tables are small; a larger one would not fit in memory beside its rows
 LONGEST_FIELD_BYTES = 1 << 20
+LARGEST = 2.0**53           # where float64 stops telling whole numbers apart; as nanoseconds, 104 days
 SHORT = "a row is cut or has too many fields"
 
 
@@ -70,6 +71,11 @@ def number(text: str | None) -> float | None:
     except ValueError:
         return None
     return found if abs(found) < float("inf") else None
+
+
+def whole(value: float | None) -> int | None:
+    """The nearest whole number, where it fits in an int64 with room to add up."""
+    return round(value) if value is not None and abs(value) < LARGEST else None
 
 
 def lines_of(text: str) -> list[str]:

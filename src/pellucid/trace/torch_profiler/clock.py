@@ -41,26 +41,29 @@ def many_digits(block: bytes) -> bool:
 def times(events: Sequence[Event]) -> tuple[Longs, Longs, NDArray[np.bool]]:
     """(start, duration, whether both are told), in nanoseconds. Raises NotExact."""
     start_ns, started = to_ns([e.ts for e in events])
-    duration_ns, lasted = to_ns([e.dur for e in events])
+    duration_ns, lasted = to_ns([e.dur for e in events], about=True)     # none of 101 days is right anyway
     return start_ns, duration_ns, started & lasted & (duration_ns >= 0)
 
 
-def to_ns(values_us: Sequence[Any]) -> tuple[Longs, NDArray[np.bool]]:
-    """Microseconds as int, float, text, Decimal or None → nanoseconds, and which of them are told. Raises NotExact."""
+def to_ns(values_us: Sequence[Any], about: bool = False) -> tuple[Longs, NDArray[np.bool]]:
+    """Microseconds as int, float, text, Decimal or None → nanoseconds, and which of them are told.
+
+    Raises NotExact where a float is too long to be exact, unless the value is wanted only about.
+    """
     if values_us and type(values_us[0]) is Raw:
         return _texts_to_ns(values_us)
     try:
         read = np.array(values_us)
-    except OverflowError:
-        read = np.array(values_us, object)
+    except (OverflowError, ValueError):     # beyond int64; a text beside numbers, where an event had to be bent
+        return _each_to_ns(values_us)
     if read.dtype == np.int64 and (not read.size or np.abs(read).max() < LONGEST_US):
         return read * NS_IN_US, np.ones(read.size, bool)
     if read.dtype != np.float64:
-        if any(type(v) is float and abs(v) >= EXACT_BELOW_US for v in values_us):
+        if not about and any(type(v) is float and abs(v) >= EXACT_BELOW_US for v in values_us):
             raise NotExact
         return _each_to_ns(values_us)
     good = np.abs(read) < LONGEST_US          # False for NaN
-    if (good & (np.abs(read) >= EXACT_BELOW_US)).any():
+    if not about and (good & (np.abs(read) >= EXACT_BELOW_US)).any():
         raise NotExact
     return np.rint(np.where(good, read, 0.0) * NS_IN_US).astype(np.int64), good
 
