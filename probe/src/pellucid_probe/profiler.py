@@ -5,9 +5,17 @@ torch is imported when somebody asks for a capture; a worker has it loaded long 
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, Tuple
 
 from pellucid_probe.capture import Ask
+
+
+def seen() -> Tuple[str, str, str]:
+    """Whether captures can be taken here: state, reason, what to do."""
+    if os.environ.get("PELLUCID_CAPTURE") == "0":
+        return "blind", "PELLUCID_CAPTURE=0 is set for the engine", "start it without"
+    return "visible", "", ""
 
 
 def make(ask: Ask) -> Any:

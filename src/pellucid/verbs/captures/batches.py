@@ -1,16 +1,24 @@
 """The batches of captured steps, from the run's own record: better than anything a trace shows.
 
     batches_of(run, [812, 813])   {812: Batch(tokens=64, prefills=0, decodes=64, queries=(1, …), contexts=(1005, …)), …}
+
+Which request has how many tokens is written when that changes, so of steps a moment old it may not be there yet: their
+batches have no contexts then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pellucid.store.read import RunReader
 from pellucid.trace.work.batches import Batch
 
-MOST = "SELECT step, request, tokens, phase, position FROM step_requests WHERE step BETWEEN $first AND $last"
+STEPS = """
+    SELECT step, scheduled_tokens, decode_tokens + draft_tokens AS decode_tokens, prefill_requests_count,
+           decode_requests_count FROM steps WHERE step BETWEEN $first AND $last"""
+SHARES = "SELECT step, tokens, position FROM step_requests WHERE step BETWEEN $first AND $last"
+Share = tuple[int, int]         # tokens and positions seen, of one request
 
 
 def batches_of(run: RunReader, steps: Sequence[int]) -> dict[int, Batch]:
@@ -18,18 +26,21 @@ def batches_of(run: RunReader, steps: Sequence[int]) -> dict[int, Batch]:
     cores = run.one("SELECT count(DISTINCT process) AS n FROM steps")["n"]
     if not steps or cores != 1:
         return {}
-    found: dict[int, list[tuple[int, int, str]]] = {}
-    for row in run.rows(MOST, {"first": min(steps), "last": max(steps)}):
-        found.setdefault(row["step"], []).append((row["tokens"], row["position"], row["phase"]))
-    return {step: _batch(found[step]) for step in steps if step in found}
+    edges = {"first": min(steps), "last": max(steps)}
+    shares: dict[int, list[Share]] = {}
+    for row in run.rows(SHARES, edges):
+        shares.setdefault(row["step"], []).append((row["tokens"], row["position"] + row["tokens"]))
+    wanted = set(steps)
+    return {row["step"]: _batch(row, shares.get(row["step"], [])) for row in run.rows(STEPS, edges)
+            if row["step"] in wanted and row["scheduled_tokens"] is not None}  # fmt: skip
 
 
-def _batch(shares: list[tuple[int, int, str]]) -> Batch:
-    decodes = sum(phase == "decode" for _, _, phase in shares)
-    decoded = sum(tokens for tokens, _, phase in shares if phase == "decode")
-    tokens = sum(tokens for tokens, _, _ in shares)
+def _batch(step: dict[str, Any], shares: list[Share]) -> Batch:
+    whole = sum(tokens for tokens, _ in shares) == step["scheduled_tokens"]
+    queries, contexts = zip(*shares, strict=True) if whole else ((), ())
     return Batch(
-        tokens=tokens, prefills=len(shares) - decodes, decodes=decodes, decode_tokens=decoded,
-        longest_query=max(tokens for tokens, _, _ in shares), longest_context=max(p + t for t, p, _ in shares),
-        queries=tuple(t for t, _, _ in shares), contexts=tuple(p + t for t, p, _ in shares),
+        tokens=step["scheduled_tokens"], prefills=step["prefill_requests_count"],
+        decodes=step["decode_requests_count"], decode_tokens=step["decode_tokens"],
+        longest_query=max(queries, default=None), longest_context=max(contexts, default=None),
+        queries=queries, contexts=contexts,
     )  # fmt: skip
