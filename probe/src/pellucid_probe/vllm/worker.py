@@ -29,6 +29,7 @@ class Worker:
         self.experts = experts.Experts(process)
         self.capture = Capture(process.where, process.name, profiler.make, profiler.label)
         process.on_poll.append(self.capture.look)
+        process.facts["worker.captures"] = Fact(*profiler.seen())
         self._ready, self.governor = process.outbox.ready, process.governed()
         self._execute: Optional[Tuple[int, int, int]] = None    # step, start, end: waiting for its sampling
         self._looked = False

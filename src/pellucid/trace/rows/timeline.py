@@ -115,7 +115,7 @@ def _steps(scene: Scene, who: Identity, shift_ns: int) -> pa.Table:
             row = _step(scene, seen, mine, gaps, last_end)
             last_end = row["end_ns"]
             if device < 0:           # operators of the host: no device was idle
-                row |= dict.fromkeys((n for n in row if n.startswith(("idle_", "busy_", "comm_"))))
+                row |= dict.fromkeys(n for n in row if n.startswith(("idle_", "busy_", "comm_")))
             for name in ("start_ns", "end_ns", "host_start_ns", "host_end_ns"):
                 row[name] = None if row[name] is None else row[name] + shift_ns
             for name, value in row.items():
