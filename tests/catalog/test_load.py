@@ -48,11 +48,12 @@ def test_a_flag_looks_like_one() -> None:
 
 def test_a_version_that_was_run_has_every_fact_once() -> None:
     ran = {(s.engine, s.version, s.device) for f in facts().values() for s in f.seen if s.basis == "run"}
-    said = {name: [(s.engine, s.version, s.device) for s in f.seen if s.basis == "run"] for name, f in facts().items()}
+    # One that came after a version ran there is known of it by signatures, until it runs there again.
+    said = {name: [v for s in f.seen if (v := (s.engine, s.version, s.device)) in ran] for name, f in facts().items()}
     sometimes = {name for name, f in facts().items() if f.only_with}    # not stated where it was run without that
     assert len(ran) >= 2
     assert {n: sorted(c) for n, c in said.items() if n not in sometimes and sorted(c) != sorted(ran)} == {}
-    assert {n: sorted(c) for n, c in said.items() if len(set(c)) != len(c) or not set(c) <= ran} == {}
+    assert {n: sorted(c) for n, c in said.items() if len(set(c)) != len(c)} == {}
 
 
 def test_where_nothing_ran_no_device_is_named() -> None:

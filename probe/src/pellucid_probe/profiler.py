@@ -5,6 +5,7 @@ torch is imported when somebody asks for a capture; a worker has it loaded long 
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import Any, Tuple
 
@@ -20,8 +21,7 @@ def seen() -> Tuple[str, str, str]:
 
 def make(ask: Ask) -> Any:
     """Raises RuntimeError when a profiler is running: two of them break each other."""
-    import torch
-
+    torch = importlib.import_module("torch")
     running = getattr(torch.autograd, "_profiler_enabled", None)
     if running is not None and running():
         raise RuntimeError("another profiler of the framework is running")
@@ -32,6 +32,4 @@ def make(ask: Ask) -> Any:
 
 def label(text: str) -> Any:
     """A range of the trace."""
-    import torch
-
-    return torch.profiler.record_function(text)
+    return importlib.import_module("torch").profiler.record_function(text)

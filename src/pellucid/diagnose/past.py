@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pellucid.diagnose import scraped
 from pellucid.diagnose.evidence import WHOLE, Evidence, Window, gather
 from pellucid.diagnose.rule import Limit, Rule
 from pellucid.diagnose.run import CLEAR, FOUND, judge_once
-from pellucid.diagnose.span import NEEDS, Span, cuts, span_of
+from pellucid.diagnose.span_of import pages
+from pellucid.diagnose.span_of.steps import NEEDS, Span, cuts, span_of
 from pellucid.store.read import RunReader
 
 PAST_WINDOWS = Limit(5, "windows", "chosen: as many as a finding is looked for in; an odd one does not move the median")
@@ -38,9 +38,9 @@ def look_back(
     run: RunReader, rules: Sequence[Rule], since_ns: int | None = None, horizon_ns: int | None = None
 ) -> Frame:
     """`since_ns` asks for the last part of the run, `horizon_ns` looks no further back than that."""
-    evidence = gather(run, (*NEEDS, *scraped.NEEDS, *(n for r in rules for n in r.needs)), horizon_ns)
+    evidence = gather(run, (*NEEDS, *pages.NEEDS, *(n for r in rules for n in r.needs)), horizon_ns)
     stepped = span_of(evidence)
-    span = stepped or scraped.span_of(evidence)
+    span = stepped or pages.span_of(evidence)
     if span is None:
         return Frame((0,), (), None)
     first_ns = 0 if horizon_ns is None else span.start_ns     # 0: with what came before the first step
@@ -73,8 +73,8 @@ def _cut_steps(evidence: Evidence, start_ns: int, end_ns: int, most: int) -> lis
 
 def _cut_pages(evidence: Evidence, start_ns: int, end_ns: int, most: int) -> list[int] | None:
     """The same by pages and time: how busy the engine was, no page says."""
-    (pages,) = evidence.rows(f"SELECT count(DISTINCT end_ns) AS pages_count FROM _all_metrics WHERE end_ns < {end_ns}")
-    parts = min(most, int(pages.number("pages_count") // WINDOW_PAGES.value))
+    (row,) = evidence.rows(f"SELECT count(DISTINCT end_ns) AS pages_count FROM _all_metrics WHERE end_ns < {end_ns}")
+    parts = min(most, int(row.number("pages_count") // WINDOW_PAGES.value))
     return [start_ns + (end_ns - start_ns) * n // parts for n in range(1, parts)] if parts else None
 
 

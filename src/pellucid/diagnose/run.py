@@ -13,10 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from pellucid.diagnose import captured, scraped
 from pellucid.diagnose.evidence import WHOLE, Evidence, Window, gather
-from pellucid.diagnose.load import NEEDS as LOAD_NEEDS
-from pellucid.diagnose.load import expired_load, load_of
 from pellucid.diagnose.registry import all_rules
 from pellucid.diagnose.rule import (
     BLIND,
@@ -34,8 +31,11 @@ from pellucid.diagnose.rule import (
     clear,
     not_applicable,
 )
-from pellucid.diagnose.span import NEEDS as SPAN_NEEDS
-from pellucid.diagnose.span import Span, span_of
+from pellucid.diagnose.span_of import captures, pages
+from pellucid.diagnose.span_of.load import NEEDS as LOAD_NEEDS
+from pellucid.diagnose.span_of.load import expired_load, load_of
+from pellucid.diagnose.span_of.steps import NEEDS as SPAN_NEEDS
+from pellucid.diagnose.span_of.steps import Span, span_of
 from pellucid.store.read import RunReader
 
 MIN_STEPS = Limit(10, "steps", "chosen: a share of fewer than ten steps moves by a tenth with every step")
@@ -84,14 +84,14 @@ EXPIRED = BlindFact("the steps have expired, and minutes of them do not say it",
 def diagnose(run: RunReader, since_ns: int | None = None, rules: Iterable[Rule] | None = None) -> Report:
     asked = tuple(all_rules() if rules is None else rules)
     facts = _blind_facts(run)
-    needs = (*SPAN_NEEDS, *LOAD_NEEDS, *scraped.NEEDS, *captured.NEEDS, *(n for r in asked for n in r.needs))
+    needs = (*SPAN_NEEDS, *LOAD_NEEDS, *pages.NEEDS, *captures.NEEDS, *(n for r in asked for n in r.needs))
     evidence = gather(run, needs, since_ns)
     stepped = span_of(evidence)
-    span = stepped or scraped.span_of(evidence)
-    if span is None and (found := captured.span_of(evidence)) is not None:
+    span = stepped or pages.span_of(evidence)
+    if span is None and (found := captures.span_of(evidence)) is not None:
         only = tuple(judge_rule(r, evidence, found, facts) if r.asked_of == "captures"
                      else Result(r, not_applicable(KERNELS_ONLY)) for r in asked)  # fmt: skip
-        return Report(found, only, captured.load_of(evidence))
+        return Report(found, only, captures.load_of(evidence))
     requests_seen = bool(run.one("SELECT count(*) AS n FROM requests")["n"])
     if span is None:
         load = expired_load(run, evidence, requests_seen) if since_ns is None else {}
@@ -99,7 +99,7 @@ def diagnose(run: RunReader, since_ns: int | None = None, rules: Iterable[Rule] 
         return Report(None, tuple(Result(r, _nothing_recorded(r, known, since_ns)) for r in asked), load)
     results = tuple(judge_rule(r, evidence, span, facts) for r in asked)
     if stepped is None:
-        return Report(span, results, scraped.load_of(evidence, span))
+        return Report(span, results, pages.load_of(evidence, span))
     return Report(span, results, load_of(evidence, span, requests_seen))
 
 

@@ -20,7 +20,7 @@ from pellucid.core.units import counted, duration, percent, unit_of
 from pellucid.diagnose.rank import Ranked, rank
 from pellucid.diagnose.rule import BLIND, BROKEN, CLEAR, NOT_APPLICABLE, Kind, Value
 from pellucid.diagnose.run import Report, Result, diagnose
-from pellucid.diagnose.span import Span
+from pellucid.diagnose.span_of.steps import Span
 from pellucid.diagnose.spell import Engine, SpelledMove, shown, spell
 from pellucid.store.read import RunReader, open_run
 from pellucid.verbs.facts import latest_facts, unseen

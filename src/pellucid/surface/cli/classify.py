@@ -27,7 +27,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import json
 
-    from pellucid.verbs.classify import classified
+    from pellucid.verbs.captures.classify import classified
 
     if not args.names and (sys.stdin is None or sys.stdin.isatty()):
         raise AskedWrongly("classify takes names, or lines on stdin. Try: pellucid classify < names.txt")

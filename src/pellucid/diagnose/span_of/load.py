@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pellucid.diagnose.evidence import Evidence
 from pellucid.diagnose.rule import Need, Row, Value
-from pellucid.diagnose.span import Span
+from pellucid.diagnose.span_of.steps import Span
 from pellucid.store.read import RunReader
 
 NEEDS = (

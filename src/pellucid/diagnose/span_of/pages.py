@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from pellucid.diagnose.evidence import Evidence, Window
 from pellucid.diagnose.rule import Need, Value
-from pellucid.diagnose.span import WINDOWS, Span
+from pellucid.diagnose.span_of.steps import WINDOWS, Span
 
 COLUMNS = ("process", "metric", "kind", "part", "start_ns", "end_ns", "value")
 NEEDS = (Need("metrics", (), "", COLUMNS),)

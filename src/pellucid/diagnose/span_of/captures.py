@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pellucid.diagnose.evidence import Evidence
 from pellucid.diagnose.rule import Need, Value
-from pellucid.diagnose.span import Span
+from pellucid.diagnose.span_of.steps import Span
 
 NEEDS = (Need("captures", (), "", ("capture", "start_ns", "end_ns", "steps_count", "kernels_count", "kernels_ns")),)
 
