@@ -1,13 +1,20 @@
-"""Rules about how near kernels are to their roofs: a row on which each finds something, and what moves it over limits."""
+"""Rules about how near kernels are to their roofs: rows on which each finds something, and what crosses a limit."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from pellucid.diagnose.rule import Verdict
+from tests.diagnose import test_limits
+
 FOUND: dict[str, dict[str, Any]] = {
     "kernel.bytes_at_roof": {
         "phase": "decode", "class": "moe_gemm", "batch_count": 64, "steps_count": 5, "class_ns": 250, "phase_ns": 1000,
         "roof_ns": 170, "roofed_ns": 200, "memory_roof_ns": 170, "moved_bytes": 400e3, "precision": "bf16",
+    },
+    "kernel.attention_behind_its_gpu": {
+        "phase": "prefill", "detail": "fa2", "device_name": "NVIDIA H200", "compute_capability": "9.0",
+        "attention_ns": 100, "phase_ns": 1000, "near_ratio": 0.2, "times_ratio": 1.94, "gain_ratio": 0.48,
     },
 }  # fmt: skip
 
@@ -22,4 +29,28 @@ ON_THE_LIMIT: list[tuple[str, dict[str, Any], str]] = [
     ("kernel.bytes_at_roof", {"memory_roof_ns": 84}, "not_applicable"),
     ("kernel.bytes_at_roof", {"precision": "int4"}, "clear"),
     ("kernel.bytes_at_roof", {"batch_count": None}, "found"),
+    ("kernel.attention_behind_its_gpu", {"attention_ns": 1000, "gain_ratio": 0.02}, "found"),
+    ("kernel.attention_behind_its_gpu", {"attention_ns": 1000, "gain_ratio": 0.0199}, "clear"),
+    ("kernel.attention_behind_its_gpu", {"attention_ns": None}, "not_applicable"),
+    ("kernel.attention_behind_its_gpu", {"compute_capability": None}, "not_applicable"),
+    ("kernel.attention_behind_its_gpu", {"compute_capability": None, "device_name": None}, "blind"),
+    ("kernel.attention_behind_its_gpu", {"compute_capability": "12.1"}, "not_applicable"),
+    ("kernel.attention_behind_its_gpu", {"times_ratio": None, "gain_ratio": None}, "not_applicable"),
+    ("kernel.attention_behind_its_gpu", {"detail": "fa3", "times_ratio": 1.0, "gain_ratio": 0}, "clear"),
 ]
+
+
+def test_an_older_generation_gains_what_was_measured_and_in_a_decode_from_nothing_on() -> None:
+    rule = "kernel.attention_behind_its_gpu"
+    for phase, wanted in (("prefill", ("ttft_mean_ns", 0.1 * (1 - 1 / 1.18), "end_to_end")),
+                          ("decode", ("itl_mean_ns", 0.0, "end_to_end")),
+                          (None, ("e2e_mean_ns", 0.1 * (1 - 1 / 1.18), "local"))):  # fmt: skip
+        verdict = judged(rule, phase=phase)
+        assert verdict.gain is not None
+        assert (verdict.gain.metric, verdict.gain.low_ratio, verdict.gain.scope) == wanted
+        assert (verdict.gain.high_ratio, verdict.targets) == (0.048, {"flash_attention_version": 3.0})
+
+
+
+def judged(rule: str, **change: Any) -> Verdict:
+    return test_limits.judged(rule, **change)
