@@ -1,6 +1,7 @@
 """What the probe costs a real engine: the paired ratio of token gaps and throughput, looking and paused.
 
     .venv/bin/python -m bench.engine_overhead [--rounds 24] [--model tiny-dense]
+    .venv/bin/python -m bench.engine_overhead --null       both arms looking: what the method makes of no difference
     python3 -m bench.engine_overhead --model NAME --command 'python3 -m vllm.entrypoints.cli.main serve … --port {port}'
 
 One server with the probe and a recorder, loaded again and again with the same kind of burst; in every second one the
@@ -30,7 +31,7 @@ from pellucid_probe.process import FLUSH_EVERY_S, PAUSE
 from scipy import stats
 
 from pellucid.testing.engine import Engine, Launch, free_port, start, stop, wait_ready
-from pellucid.testing.traffic import TEXT, TOKENS, Ask, send
+from pellucid.testing.traffic import TEXT, TOKENS, Ask, Reply, send
 from tools import real_engine
 from tools.recording import launch
 
@@ -51,7 +52,10 @@ class Load:
     path: str
 
     def __call__(self, engine: Engine, seed: int) -> tuple[float, float, float]:
-        """The MEASURES: ns, ns, per s."""
+        return self.measures(self.send(engine, seed))
+
+    def send(self, engine: Engine, seed: int) -> list[Reply]:
+        """Raises RuntimeError when a request failed."""
         pick = random.Random(seed)
         asks = [
             Ask(0.0, [pick.randrange(3, 4000) for _ in range(self.prompt)], self.output, path=self.path)
@@ -61,6 +65,10 @@ class Load:
         failed = next((r for r in replies if not r.ok), None)
         if failed is not None:
             raise RuntimeError(f"{failed.status} {failed.error}")
+        return replies
+
+    def measures(self, replies: list[Reply]) -> tuple[float, float, float]:
+        """The MEASURES: ns, ns, per s."""
         gaps = sorted(b.time_ns - a.time_ns for r in replies for a, b in pairwise(r.arrivals))
         took_s = (max(r.end_ns for r in replies) - min(r.sent_ns for r in replies)) / 1e9
         return statistics.median(gaps), gaps[int(0.99 * len(gaps))], self.requests * self.output / took_s
@@ -88,7 +96,7 @@ def pairs(asked: argparse.Namespace, load: Load) -> list[list[float]]:
             engine = begin(asked, {"PELLUCID_DIR": rings}, Path(home) / "engine.log")
             for seed in (0, 1):
                 load(engine, seed)     # the first loads pay for what is set up late
-            return [_pair(engine, load, n, Path(rings) / PAUSE) for n in range(asked.rounds)]
+            return [_pair(engine, load, n, None if asked.null else Path(rings) / PAUSE) for n in range(asked.rounds)]
         finally:
             if engine is not None:
                 stop(engine, 30)
@@ -96,12 +104,12 @@ def pairs(asked: argparse.Namespace, load: Load) -> list[list[float]]:
             recorder.wait()
 
 
-def _pair(engine: Engine, load: Load, n: int, pause: Path) -> list[float]:
+def _pair(engine: Engine, load: Load, n: int, pause: Path | None) -> list[float]:
     seen: dict[bool, tuple[float, float, float]] = {}
     for paused in (False, True) if n % 2 == 0 else (True, False):
-        if paused:
+        if pause is not None and paused:
             pause.touch()
-        else:
+        elif pause is not None:
             pause.unlink(missing_ok=True)
         time.sleep(3 * FLUSH_EVERY_S)      # the probe looks for the file as often as it empties its outbox
         seen[paused] = load(engine, n + 2)
@@ -120,6 +128,7 @@ def interval(ratios: list[float]) -> tuple[float, float, float]:
 def main() -> int:
     ask = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     ask.add_argument("--rounds", type=int, default=24, help="pairs")
+    ask.add_argument("--null", action="store_true", help="look in both arms")
     ask.add_argument("--model", default="tiny-dense")
     ask.add_argument("--command", help="another engine, which is to listen on {port}")
     ask.add_argument("--tokens", action="store_true", help="send token ids and take token ids back")
@@ -132,9 +141,10 @@ def main() -> int:
     how = asked.command or f"CPU engine, {real_engine.dtype()}"
     print(f"conditions: {platform.machine()}, {os.cpu_count()} cores, {asked.model}, {how}; {load.requests} requests "
           f"at once, {load.prompt} + {load.output} tokens, {len(found)} pairs, load {os.getloadavg()[0]:.1f}")
+    other = "looking" if asked.null else "paused"
     for name, ratios in zip(MEASURES, zip(*found, strict=True), strict=True):
         mean, low, high = interval(list(ratios))
-        print(f"{name:24} looking ÷ paused  {mean:.3f}  (95 % interval {low:.3f} to {high:.3f})")
+        print(f"{name:24} looking ÷ {other}  {mean:.3f}  (95 % interval {low:.3f} to {high:.3f})")
     return 0
 
 
