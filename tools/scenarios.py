@@ -367,4 +367,7 @@ _ALL = (
 
 SCENARIOS = {s.name: s for s in _ALL}
 # What `make demo` draws from: what was seen to be found, and nothing else, with the rules of today.
-DEMO = ("healthy", "long-prompts", "few-blocks", "kv-waits", "documents-in-turn", "id-in-front", "salt-each")
+DEMO = (
+    "healthy", "long-prompts", "few-blocks", "kv-waits", "documents-in-turn", "id-in-front", "salt-each",
+    "sequence-cap", "token-budget", "new-documents", "deep-drafts", "hot-experts",
+)
