@@ -16,6 +16,10 @@ FOUND: dict[str, dict[str, Any]] = {
         "phase": "prefill", "detail": "fa2", "device_name": "NVIDIA H200", "compute_capability": "9.0",
         "attention_ns": 100, "phase_ns": 1000, "near_ratio": 0.2, "times_ratio": 1.94, "gain_ratio": 0.48,
     },
+    "kernel.gemm_far_from_roof": {
+        "phase": "prefill", "basis": "measured", "kernels_count": 10, "gemm_ns": 1000e3, "known_ns": 1000e3,
+        "roof_ns": 500e3, "late_ns": 100e3, "phase_ns": 2000e3,
+    },
 }  # fmt: skip
 
 ON_THE_LIMIT: list[tuple[str, dict[str, Any], str]] = [
@@ -37,6 +41,12 @@ ON_THE_LIMIT: list[tuple[str, dict[str, Any], str]] = [
     ("kernel.attention_behind_its_gpu", {"compute_capability": "12.1"}, "not_applicable"),
     ("kernel.attention_behind_its_gpu", {"times_ratio": None, "gain_ratio": None}, "not_applicable"),
     ("kernel.attention_behind_its_gpu", {"detail": "fa3", "times_ratio": 1.0, "gain_ratio": 0}, "clear"),
+    ("kernel.gemm_far_from_roof", {}, "found"),
+    ("kernel.gemm_far_from_roof", {"late_ns": 99e3}, "clear"),
+    ("kernel.gemm_far_from_roof", {"known_ns": 500e3}, "found"),
+    ("kernel.gemm_far_from_roof", {"known_ns": 499e3}, "not_applicable"),
+    ("kernel.gemm_far_from_roof", {"known_ns": None}, "not_applicable"),
+    ("kernel.gemm_far_from_roof", {"gemm_ns": None}, "not_applicable"),
 ]
 
 
@@ -50,6 +60,13 @@ def test_an_older_generation_gains_what_was_measured_and_in_a_decode_from_nothin
         assert (verdict.gain.metric, verdict.gain.low_ratio, verdict.gain.scope) == wanted
         assert (verdict.gain.high_ratio, verdict.targets) == (0.048, {"flash_attention_version": 3.0})
 
+
+
+def test_a_product_at_its_roof_is_told_from_one_too_small_to_come_near() -> None:
+    rule = "kernel.gemm_far_from_roof"
+    near, far = judged(rule, late_ns=0, roof_ns=850e3), judged(rule, late_ns=0, roof_ns=849e3)
+    assert ("no nearer" in near.says, "no nearer" in far.says) == (False, True)
+    assert ("measured roof" in near.says, "nobody measured" in judged(rule, late_ns=0, basis="peak").says) == (True, True)
 
 
 def judged(rule: str, **change: Any) -> Verdict:
