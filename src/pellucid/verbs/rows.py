@@ -129,6 +129,9 @@ def _kernels(view: str, order: str, shown: tuple[str, ...], moments: tuple[str, 
 
 _ROOF = ("roof_ns", "roofed_ns", "bound", "work_note")
 KERNELS = {
+    "phase": _kernels("kernel_phases", "capture, kernels_ns DESC, phase", (
+        "phase", "steps_count", "kernels_ns", "step_ns", "busy_ns", "idle_ns", "tokens", "roof_ns", "roofed_ns",
+        "token_joules")),
     "class": _kernels("kernel_classes", "capture, phase NULLS LAST, duration_ns DESC, class", (
         "phase", "class", "details", "duration_ns", "phase_ns", "step_ns", "kernels_count", *_ROOF)),
     "kernel": _kernels("kernel_names", "capture, phase NULLS LAST, duration_ns DESC, name", (

@@ -13,15 +13,15 @@ HELP = """List what kernels took in captures, and how near their roofs they are.
     pellucid kernels --phase decode --by kernel --limit 10
     pellucid kernels --by step --sort idle_ns --desc
     pellucid kernels --by all --where 'layer = 3 and class = moe_gemm'"""
-WAYS = ("class", "kernel", "layer", "step", "all", "metric")
+WAYS = ("phase", "class", "kernel", "layer", "step", "all", "metric")
 PHASES = ("prefill", "decode", "mixed")
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by", choices=WAYS, default="class",
-        help="a row for each class (default), kernel name or layer of a phase, for each step, each execution, or each "
-             "metric that a kernel profiler counted",
+        help="a row for each class (default), kernel name or layer of a phase, for each phase with its energy, each "
+             "step, each execution, or each metric that a kernel profiler counted",
     )  # fmt: skip
     parser.add_argument("--phase", choices=PHASES, help="of this phase only")
     listing.prepare(parser, since=False)
