@@ -43,7 +43,8 @@ def test_a_run_is_found_by_path(home: Path) -> None:
 
 
 def test_the_example_needs_no_home() -> None:
-    assert found(Path("/nowhere"), "example") == "packaged"
+    assert found(Path("/nowhere"), "example") == "example"
+    assert found(Path("/nowhere"), "example-kernels") == "example-kernels"
 
 
 @pytest.mark.parametrize(("wanted", "says"), [("2026", "3 runs start so"), ("x", "no run has that id"), ("a/b", "no such folder")])  # noqa: E501

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pellucid.core.errors import AskedWrongly, CannotAnswer
 
-EXAMPLE = "example"
+EXAMPLES = ("example", "example-kernels")     # packaged recordings: of an engine, and of its kernels on an H200
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +58,14 @@ def run_folders(home: Path) -> list[Path]:
 
 
 def _has_engine(folder: Path) -> bool:
-    """Whether any process of an engine wrote into it: a command that ended before it served leaves a run without."""
-    return any(folder.glob("steps-*")) or any(folder.glob("sources-*"))
+    """Whether an engine's process wrote into it, or a trace was loaded. A command that ended early leaves neither."""
+    return any(path for name in ("steps", "sources", "captures") for path in folder.glob(f"{name}-*"))
 
 
-def find_run(home: Path, wanted: str | None, example: Path) -> Path:
-    """The folder of a run: by id, unique prefix, path, `example`, or the newest that an engine wrote into."""
-    if wanted == EXAMPLE:
-        return example
+def find_run(home: Path, wanted: str | None, packaged: Path) -> Path:
+    """The folder of a run: by id, unique prefix, path, name of a packaged one, or the newest that has anything."""
+    if wanted in EXAMPLES:
+        return packaged / wanted
     if wanted and ("/" in wanted or Path(wanted).is_dir()):
         if not Path(wanted).is_dir():
             raise AskedWrongly(f"no run at {wanted}: there is no such folder. Try: pellucid runs")

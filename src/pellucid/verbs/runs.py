@@ -20,13 +20,13 @@ import pyarrow.parquet as pq
 
 import pellucid
 from pellucid.core.errors import AskedWrongly, CannotAnswer
-from pellucid.core.run import EXAMPLE, find_run, read_info, run_folders
+from pellucid.core.run import EXAMPLES, find_run, read_info, run_folders
 from pellucid.core.units import unit_of
 from pellucid.store.schema import TABLES
 from pellucid.store.segment import Files, find, read_tail
 
 LOCK = "recorder.lock"
-EXAMPLE_FOLDER = Path(pellucid.__file__).parent / "example"
+PACKAGED = Path(pellucid.__file__).parent
 # Where the first and the last moment of a run are looked for.
 _SPANS = {"steps": ("start_ns", "end_ns"), "step_minutes": ("start_ns", "end_ns"), "host": ("time_ns", "time_ns"),
           "metrics": ("start_ns", "end_ns")}  # fmt: skip
@@ -43,8 +43,8 @@ class Runs:
 
 def run_folder(home: Path, wanted: str | None) -> Path:
     """The folder of the run a user means. Raises CannotAnswer or AskedWrongly when there is none."""
-    folder = find_run(home, wanted, EXAMPLE_FOLDER)
-    if wanted == EXAMPLE and not (folder / "run.json").exists():
+    folder = find_run(home, wanted, PACKAGED)
+    if wanted in EXAMPLES and not (folder / "run.json").exists():
         raise CannotAnswer(f"this installation has no example recording at {folder}. Try: pellucid runs")
     marked = any((folder / name).exists() for name in ("run.json", LOCK))
     if wanted is not None and not marked and not size_bytes(folder):
