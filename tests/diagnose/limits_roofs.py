@@ -16,6 +16,11 @@ FOUND: dict[str, dict[str, Any]] = {
         "phase": "prefill", "detail": "fa2", "device_name": "NVIDIA H200", "compute_capability": "9.0",
         "attention_ns": 100, "phase_ns": 1000, "near_ratio": 0.2, "times_ratio": 1.94, "gain_ratio": 0.48,
     },
+    "kernel.moe_untuned": {
+        "phase": "decode", "experts_ns": 500, "phase_ns": 1000, "roof_ns": 425, "roofed_ns": 1000, "reach_ratio": 0.85,
+        "step_tokens": 64.0, "lines_count": 10, "tuned_count": 0, "default_count": 1, "tuned_file": "",
+        "default_file": "x.json",
+    },
     "kernel.gemm_far_from_roof": {
         "phase": "prefill", "basis": "measured", "kernels_count": 10, "gemm_ns": 1000e3, "known_ns": 1000e3,
         "roof_ns": 500e3, "late_ns": 100e3, "phase_ns": 2000e3,
@@ -41,6 +46,15 @@ ON_THE_LIMIT: list[tuple[str, dict[str, Any], str]] = [
     ("kernel.attention_behind_its_gpu", {"compute_capability": "12.1"}, "not_applicable"),
     ("kernel.attention_behind_its_gpu", {"times_ratio": None, "gain_ratio": None}, "not_applicable"),
     ("kernel.attention_behind_its_gpu", {"detail": "fa3", "times_ratio": 1.0, "gain_ratio": 0}, "clear"),
+    ("kernel.moe_untuned", {}, "found"),
+    ("kernel.moe_untuned", {"roof_ns": 830}, "clear"),
+    ("kernel.moe_untuned", {"experts_ns": 40}, "found"),
+    ("kernel.moe_untuned", {"experts_ns": 39}, "clear"),
+    ("kernel.moe_untuned", {"experts_ns": None}, "not_applicable"),
+    ("kernel.moe_untuned", {"roof_ns": None}, "not_applicable"),
+    ("kernel.moe_untuned", {"lines_count": 0}, "blind"),
+    ("kernel.moe_untuned", {"default_count": 0}, "not_applicable"),
+    ("kernel.moe_untuned", {"default_count": 0, "tuned_count": 1}, "clear"),
     ("kernel.gemm_far_from_roof", {}, "found"),
     ("kernel.gemm_far_from_roof", {"late_ns": 99e3}, "clear"),
     ("kernel.gemm_far_from_roof", {"known_ns": 500e3}, "found"),
@@ -66,7 +80,8 @@ def test_a_product_at_its_roof_is_told_from_one_too_small_to_come_near() -> None
     rule = "kernel.gemm_far_from_roof"
     near, far = judged(rule, late_ns=0, roof_ns=850e3), judged(rule, late_ns=0, roof_ns=849e3)
     assert ("no nearer" in near.says, "no nearer" in far.says) == (False, True)
-    assert ("measured roof" in near.says, "nobody measured" in judged(rule, late_ns=0, basis="peak").says) == (True, True)
+    assert "measured roof" in near.says
+    assert "nobody measured" in judged(rule, late_ns=0, basis="peak").says
 
 
 def judged(rule: str, **change: Any) -> Verdict:
