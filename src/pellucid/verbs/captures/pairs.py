@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 Key = tuple[str, str]               # class and name
+Match = tuple[Key, Key, str]
 Shares = Mapping[object, float]     # place or operator → part of the kernel's executions; they add up to 1 or less
 
 # Chosen: half of both kernels' executions stand in places that they share. Below it, what they share is chance.
@@ -41,22 +42,22 @@ def pairs(a: Kernels, b: Kernels) -> list[Pair]:
     left_a = [key for key in a.counts if key not in b.counts]
     left_b = [key for key in b.counts if key not in a.counts]
     for step in (_by_name(left_a, left_b), _by_place(a, b, left_a, left_b), _by_op(a, b, left_a, left_b)):
-        for pair in step:       # each step looks at what the one before it left
-            found.append(pair)
-            left_a.remove(pair.a)   # type: ignore[arg-type]
-            left_b.remove(pair.b)   # type: ignore[arg-type]
+        for x, y, by in step:       # each step looks at what the one before it left
+            found.append(Pair(x, y, by))
+            left_a.remove(x)
+            left_b.remove(y)
     return [*found, *(Pair(key, None, "removed") for key in left_a), *(Pair(None, key, "added") for key in left_b)]
 
 
-def _by_name(left_a: list[Key], left_b: list[Key]) -> Iterator[Pair]:
+def _by_name(left_a: list[Key], left_b: list[Key]) -> Iterator[Match]:
     """The same name under another class: the operator that launched it decided there, and is not told here."""
     named = {key[1]: key for key in left_b}
     for key in list(left_a):
         if key[1] in named:
-            yield Pair(key, named.pop(key[1]), "name")
+            yield key, named.pop(key[1]), "name"
 
 
-def _by_place(a: Kernels, b: Kernels, left_a: list[Key], left_b: list[Key]) -> Iterator[Pair]:
+def _by_place(a: Kernels, b: Kernels, left_a: list[Key], left_b: list[Key]) -> Iterator[Match]:
     """Those that share most places first; of equals, those that run about as often."""
     scores = []
     for x in left_a:
@@ -67,10 +68,10 @@ def _by_place(a: Kernels, b: Kernels, left_a: list[Key], left_b: list[Key]) -> I
     for _, _, x, y in sorted(scores):
         if ("a", x) not in taken and ("b", y) not in taken:
             taken |= {("a", x), ("b", y)}
-            yield Pair(x, y, "place")
+            yield x, y, "place"
 
 
-def _by_op(a: Kernels, b: Kernels, left_a: list[Key], left_b: list[Key]) -> Iterator[Pair]:
+def _by_op(a: Kernels, b: Kernels, left_a: list[Key], left_b: list[Key]) -> Iterator[Match]:
     """An operator launches many kernels: only where there is one choice on both sides."""
     fits_a: dict[Key, list[Key]] = defaultdict(list)
     fits_b: dict[Key, list[Key]] = defaultdict(list)
@@ -81,7 +82,7 @@ def _by_op(a: Kernels, b: Kernels, left_a: list[Key], left_b: list[Key]) -> Iter
                 fits_b[y].append(x)
     for x, found in list(fits_a.items()):
         if len(found) == 1 == len(fits_b[found[0]]):
-            yield Pair(x, found[0], "op")
+            yield x, found[0], "op"
 
 
 def overlap(a: Shares, b: Shares) -> float:
