@@ -14,9 +14,11 @@ from dataclasses import dataclass
 GONE = "~"
 LONGEST_CHARACTERS = 32_768     # chosen: six times the longest name in the recordings we know, 5,096
 
-# Lets nearly every name through untouched: a path, an address, a dotted quad, or a telling word or prefix.
-SUSPECT = re.compile(r"[/\\]|@|://|\d\.\d+\.\d+\.\d|(?i:token|secret|passw|key|credential|bearer|user|host|login)"
-                     r"|hf_|sk-|gh[a-z]_|github_pat|AKIA|ASIA|xox|AIza|glpat|nvapi|eyJ|ya29|wandb")  # fmt: skip
+# What a text has that any rule below changes. Looking for each is a hundred times as fast as the rules.
+SUSPECT = ("/", "\\", "@", "token", "secret", "passw", "passphrase", "key", "credential", "bearer ", "basic ", "user",
+           "host", "login", "logname", "hf_", "sk-", "gho_", "ghp_", "ghs_", "ghu_", "ghr_", "github_pat_", "akia",
+           "asia", "xox", "aiza", "ya29", "glpat-", "nvapi-", "eyj")  # fmt: skip
+DOTTED = re.compile(r"\d\.\d+\.\d+\.\d")
 HOME = re.compile(r"(?i)(?<![\w.~-])(?:[a-z]:)?[/\\]+(?:home|users|export/home)[/\\]+[^/\\\s\"':;,()\[\]<>]+")
 INNER_HOME = re.compile(r"(?i)(?<=\w)([/\\])(?:home|users)[/\\][^/\\\s\"':;,()\[\]<>]+")
 # Prefixes as issuers document them: Hugging Face, OpenAI, GitHub, AWS, Slack, Google, GitLab, NVIDIA; JSON Web Token.
@@ -49,7 +51,8 @@ class Redactor:
     def text(self, text: str) -> str:
         if len(text) > LONGEST_CHARACTERS:
             text = text[:LONGEST_CHARACTERS] + "…"
-        if not SUSPECT.search(text):
+        lower = text.lower()
+        if not any(sign in lower for sign in SUSPECT) and not ("." in text and DOTTED.search(text)):
             return text
         for rule, instead in RULES:
             text, found_count = rule.subn(instead, text)

@@ -125,7 +125,8 @@ class Timeline:
         mine = self.kernels.kind == KERNEL
         sums = np.zeros(len(self.names), np.int64)
         np.add.at(sums, self.kernels.name[mine], self.kernels.duration_ns[mine])
-        return {self.names[i]: int(sums[i]) for i in np.unique(self.kernels.name[mine])}
+        ran = np.bincount(self.kernels.name[mine], minlength=len(self.names))
+        return {self.names[i]: int(sums[i]) for i in np.flatnonzero(ran)}
 
     def count(self, kind: int = KERNEL) -> int:
         return int(np.count_nonzero(self.kernels.kind == kind))

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from pellucid.core.errors import AskedWrongly
-from pellucid.trace.link import Hints, linked
+from pellucid.trace.link import Hints, distinct, linked
 from pellucid.trace.nsys.ranges import Ranges, read_ranges
 from pellucid.trace.nsys.tables import Database
 from pellucid.trace.redact import Redactor
@@ -83,7 +83,7 @@ class Reading:
 
     def named(self, ids: Longs, known: Mapping[int, str] | None = None, otherwise: str = "") -> Longs:
         """Numbers in `names` of what StringIds, or `known`, calls these ids."""
-        unique, which = np.unique(ids, return_inverse=True)
+        unique, which = distinct(ids)
         if known is None:
             self._look_up(unique)
             known = self.texts
@@ -98,7 +98,7 @@ class Reading:
                 self.texts[number] = API_VERSION.sub("", str(text))
 
     def extent(self, packed: Longs) -> Longs:
-        unique, which = np.unique(packed, return_inverse=True)
+        unique, which = distinct(packed)
         return np.array([NOT_TOLD if v < 0 else self.extents[int(v)] for v in unique], np.int64)[which]
 
 
@@ -168,7 +168,7 @@ def _host(reading: Reading, ranges: Ranges) -> tuple[dict[str, Longs], tuple[tup
             ids = found.pop("name", np.full(count, NOT_TOLD, np.int64))
             parts.append({**found, "name": reading.named(ids), "kind": np.full(count, kind, np.int64)})
     host = _joined(parts)
-    unique, which = np.unique(host["thread"], return_inverse=True)
+    unique, which = distinct(host["thread"])
     return {**host, "thread": which}, tuple((int(t) >> PID_SHIFT & PID_MASK, int(t) & PID_MASK) for t in unique)
 
 

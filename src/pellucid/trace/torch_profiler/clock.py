@@ -25,7 +25,7 @@ NS_IN_US = 1000
 EXACT_BELOW_US = float(2**43)
 LONGEST_US = float(2**62 // NS_IN_US)       # of what fits in int64 nanoseconds
 THREE_DECIMALS = re.compile(rb"(?:\d{1,16}\.\d{3},)*\d{1,16}\.\d{3}")      # as the profiler prints a time
-MANY_DIGITS = re.compile(rb'"ts"\s*:\s*\d{13,}\.\d')
+MANY_DIGITS = re.compile(rb'"ts"\s*:\s*\d{14,}\.\d')
 
 
 class NotExact(Exception):

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from pellucid.trace.link import Hints, linked
+from pellucid.trace.link import Hints, distinct, linked
 from pellucid.trace.redact import Redactor
 from pellucid.trace.timeline import (
     ANNOTATION,
@@ -120,9 +120,9 @@ class Columns:
         })  # fmt: skip
 
     def _threads(self, processes: Longs, threads: Longs) -> Longs:
-        process, which_process = np.unique(processes, return_inverse=True)
-        thread, which_thread = np.unique(threads, return_inverse=True)
-        pair, which = np.unique(which_process * len(thread) + which_thread, return_inverse=True)
+        """Numbers of pairs."""
+        (process, which_process), (thread, which_thread) = distinct(processes), distinct(threads)
+        pair, which = distinct(which_process * len(thread) + which_thread)
         keys = [(int(process[p // len(thread)]), int(thread[p % len(thread)])) for p in pair]
         return longs([self.threads.setdefault(key, len(self.threads)) for key in keys])[which]
 
