@@ -21,6 +21,10 @@ FOUND: dict[str, dict[str, Any]] = {
         "step_tokens": 64.0, "lines_count": 10, "tuned_count": 0, "default_count": 1, "tuned_file": "",
         "default_file": "x.json",
     },
+    "config.precision_unused": {
+        "phase": "prefill", "precision": "bf16", "device_name": "NVIDIA H200", "narrower": "fp8", "basis": "measured",
+        "products_ns": 500, "compute_ns": 100, "phase_ns": 1000, "times_ratio": 2.0,
+    },
     "kernel.gemm_far_from_roof": {
         "phase": "prefill", "basis": "measured", "kernels_count": 10, "gemm_ns": 1000e3, "known_ns": 1000e3,
         "roof_ns": 500e3, "late_ns": 100e3, "phase_ns": 2000e3,
@@ -55,6 +59,12 @@ ON_THE_LIMIT: list[tuple[str, dict[str, Any], str]] = [
     ("kernel.moe_untuned", {"lines_count": 0}, "blind"),
     ("kernel.moe_untuned", {"default_count": 0}, "not_applicable"),
     ("kernel.moe_untuned", {"default_count": 0, "tuned_count": 1}, "clear"),
+    ("config.precision_unused", {}, "found"),
+    ("config.precision_unused", {"compute_ns": 99}, "clear"),
+    ("config.precision_unused", {"times_ratio": None, "narrower": None}, "clear"),
+    ("config.precision_unused", {"products_ns": None}, "not_applicable"),
+    ("config.precision_unused", {"compute_ns": None}, "not_applicable"),
+    ("config.precision_unused", {"device_name": None}, "blind"),
     ("kernel.gemm_far_from_roof", {}, "found"),
     ("kernel.gemm_far_from_roof", {"late_ns": 99e3}, "clear"),
     ("kernel.gemm_far_from_roof", {"known_ns": 500e3}, "found"),
@@ -82,6 +92,13 @@ def test_a_product_at_its_roof_is_told_from_one_too_small_to_come_near() -> None
     assert ("no nearer" in near.says, "no nearer" in far.says) == (False, True)
     assert "measured roof" in near.says
     assert "nobody measured" in judged(rule, late_ns=0, basis="peak").says
+
+
+def test_products_gain_what_their_share_does_and_the_move_is_the_format() -> None:
+    for narrower, knob in (("fp8", "weights_fp8"), ("bf16", "numbers_bf16")):
+        verdict = judged("config.precision_unused", narrower=narrower)
+        assert verdict.gain is not None
+        assert (verdict.gain.low_ratio, verdict.gain.high_ratio, verdict.targets) == (0.0, 0.05, {knob: 1.0})
 
 
 def judged(rule: str, **change: Any) -> Verdict:

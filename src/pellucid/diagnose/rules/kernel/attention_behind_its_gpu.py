@@ -94,7 +94,7 @@ RULE = Rule(
                           CASE WHEN times IS NOT NULL THEN least(1 - 1 / times, CASE a.phase WHEN 'decode' THEN greatest(0, 1 - coalesce(near / {DECODE.value}, 1)) ELSE 1 - coalesce(near, 0) END) END AS gain
                    FROM a LEFT JOIN listed USING (compute_capability, detail) JOIN p ON a.phase IS NOT DISTINCT FROM p.phase),
              b AS (SELECT * FROM g ORDER BY gain IS NULL, least(gain * attention_ns / phase_ns / {WORTH.value}, 1) DESC, gain * attention_ns DESC, attention_ns DESC LIMIT 1)
-        SELECT phase, detail, device_name, compute_capability, attention_ns, phase_ns, near AS near_ratio, times AS times_ratio, gain AS gain_ratio FROM (SELECT 1) LEFT JOIN b ON true
+        SELECT phase, detail, device_name, compute_capability, attention_ns, phase_ns, near AS near_ratio, times::DOUBLE AS times_ratio, gain AS gain_ratio FROM (SELECT 1) LEFT JOIN b ON true
     """,
     judge=judge,
     limits=(WORTH, DECODE), explained_by=(), asked_of="captures", views=("capture_phases",),
