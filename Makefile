@@ -7,6 +7,7 @@ PELLUCID := .venv/bin/python
 ENGINE := .venv-engine/bin/python
 GEMMA := .models/gemma-3-270m/made
 TINY := $(foreach name,dense shallow moe skewed mla,.models/tiny-$(name)/made)
+SIGHTED := .models/tiny-sighted/made
 PYTEST := $(PELLUCID) -m pytest -q
 export PYTORCH_INDEX
 
@@ -15,7 +16,7 @@ export PYTORCH_INDEX
 
 setup: .venv/made
 
-engine: .venv-engine/made .venv-engine-0.28/made $(GEMMA) $(TINY)
+engine: .venv-engine/made .venv-engine-0.28/made $(GEMMA) $(TINY) $(SIGHTED)
 
 # The two environments have nothing to do with each other: pip is busy twice as long one after the other.
 both:
@@ -64,3 +65,7 @@ $(GEMMA): tools/models/gemma.py | .venv-engine/made
 $(TINY) &: tools/models/tiny.py | .venv-engine/made
 	$(ENGINE) tools/models/tiny.py .models
 	@touch $(TINY)
+
+$(SIGHTED): tools/models/sighted.py tools/models/tiny.py | .venv-engine/made
+	$(ENGINE) -m tools.models.sighted $(@D)
+	@touch $@

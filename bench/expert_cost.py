@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from pellucid_probe.process import Fact
 from pellucid_probe.vllm.experts import SHARE, STRIDES, Experts
-from pellucid_probe.vllm.routers import Layer, Placement
+from pellucid_probe.vllm.experts.routers import Layer, Placement
 
 STEP_MS = 10
 SHAPES = ((4, 16, 4), (48, 128, 8))      # layers, experts, choices

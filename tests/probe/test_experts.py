@@ -9,7 +9,7 @@ import pytest
 from pellucid_probe.process import Fact
 from pellucid_probe.vllm import experts
 from pellucid_probe.vllm.experts import SHARE, STRIDES, Experts, window_start
-from pellucid_probe.vllm.routers import in_order, in_turn, layers, placement
+from pellucid_probe.vllm.experts.routers import in_order, in_turn, layers, placement
 
 
 class Map(list[int]):

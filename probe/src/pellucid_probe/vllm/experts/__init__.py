@@ -23,8 +23,8 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 from pellucid_probe import records
 from pellucid_probe.guard import COST, Hook, Target, now_ns
 from pellucid_probe.process import Fact, Process
+from pellucid_probe.vllm.experts.routers import Layer, layers
 from pellucid_probe.vllm.labels import task_of
-from pellucid_probe.vllm.routers import Layer, layers
 
 # Called after the weights are loaded and before device graphs are captured.
 LOADED = Target("vllm.v1.worker.worker_base", "WorkerWrapperBase.initialize_from_config", ("self", "kv_cache_configs"))
