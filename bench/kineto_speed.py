@@ -70,7 +70,7 @@ HTA_ANALYSIS = MEASURE.format(
 os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"
 logging.disable(logging.CRITICAL)
 from hta.trace_analysis import TraceAnalysis""",
-    read="found = TraceAnalysis(trace_files={0: path}, trace_dir=os.path.dirname(path)).t",
+    read="found = TraceAnalysis({0: path}, os.path.dirname(path), include_last_profiler_step=True).t",
     sums="""texts, frame = found.symbol_table.get_sym_table(), found.get_trace(0)
 kernels = frame[frame.cat == texts.index("kernel")]
 sums = {texts[n]: float(v) * 1000 for n, v in kernels.groupby("name").dur.sum().items()}""",

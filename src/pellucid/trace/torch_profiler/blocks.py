@@ -58,7 +58,8 @@ class Blocks:
         while True:
             if seam := _last_seam(piece) or _last_seam(self._have + piece, len(self._have)):
                 end, start = seam
-                block = b"".join((b"[", self._have[:end] if end < 0 else self._have, memoryview(piece)[:max(0, end)], b"]"))
+                before = self._have[:end] if end < 0 else self._have
+                block = b"".join((b"[", before, memoryview(piece)[:max(0, end)], b"]"))
                 self._have = self._have[start:] + piece if start < 0 else piece[start:]
                 yield block
                 if self.ended:

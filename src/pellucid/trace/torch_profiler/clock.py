@@ -22,6 +22,7 @@ from pellucid.trace.torch_profiler.events import Event
 
 NS_IN_US = 1000
 # A float64 of microseconds below 2**43 is within half a nanosecond of the decimal it was read from: 2**43 us, 101 days.
+# What is behind the point is multiplied alone: the product of all of it would be rounded once more.
 EXACT_BELOW_US = float(2**43)
 LONGEST_US = float(2**62 // NS_IN_US)       # of what fits in int64 nanoseconds
 THREE_DECIMALS = re.compile(rb"(?:\d{1,16}\.\d{3},)*\d{1,16}\.\d{3}")      # as the profiler prints a time
@@ -65,7 +66,9 @@ def to_ns(values_us: Sequence[Any], about: bool = False) -> tuple[Longs, NDArray
     good = np.abs(read) < LONGEST_US          # False for NaN
     if not about and (good & (np.abs(read) >= EXACT_BELOW_US)).any():
         raise NotExact
-    return np.rint(np.where(good, read, 0.0) * NS_IN_US).astype(np.int64), good
+    kept = np.where(good, read, 0.0)
+    whole = np.floor(kept)
+    return whole.astype(np.int64) * NS_IN_US + np.rint((kept - whole) * NS_IN_US).astype(np.int64), good
 
 
 def _texts_to_ns(values_us: Sequence[Any]) -> tuple[Longs, NDArray[np.bool]]:
