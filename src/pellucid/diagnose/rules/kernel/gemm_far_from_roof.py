@@ -18,7 +18,20 @@ Not this when
 from __future__ import annotations
 
 from pellucid.core.units import duration, percent
-from pellucid.diagnose.rule import Case, Gain, Limit, Need, Row, Rule, Verdict, clear, found, not_applicable
+from pellucid.diagnose.rule import (
+    CLEAR,
+    FOUND,
+    Case,
+    Gain,
+    Limit,
+    Need,
+    Row,
+    Rule,
+    Verdict,
+    clear,
+    found,
+    not_applicable,
+)
 
 CAPTURE = "capture kernels: pellucid profile, or load a trace; shapes need its operators, or --model with a config.json"
 WORTH = Limit(0.05, "ratio", "chosen: another kernel is looked for by hand, for less than a twentieth of a phase it is not worth it")
@@ -90,7 +103,7 @@ RULE = Rule(
         Case("a product far from its roof", "found", _case("kernel  gemm  400e3  170e3  compute  measured", "kernel  norm  600e3  -  -  -"),
              says="decode: dense products take 40% of the time, 400 µs each on average at 42% of the measured roof; a library was seen to need 20% of the time less for such shapes"),
         *(Case(f"{kind}: {bound}, {basis}", kind, _late(lost_ns, basis, bound, limit.value), says=says)
-          for lost_ns, kind, says in ((50_500, "found", "a library was seen to need 5.1%"), (49_500, "clear", " gain ")) for basis, bound, limit in REACH),
+          for lost_ns, kind, says in ((50_500, FOUND, "a library was seen to need 5.1%"), (49_500, CLEAR, " gain ")) for basis, bound, limit in REACH),
         Case("a peak in dispute is one", "found", _case("kernel  gemm  400e3  90e3  compute  peak, disputed"), says="22% of the data sheet's roof"),
         Case("small products of a decode", "clear", _case("kernel  gemm  8200  4100  memory  measured"), says="at 50% of the measured roof; a library comes no nearer with such shapes"),
         Case("at the roof", "clear", _case("kernel  gemm  100e3  93e3  compute  measured"), says="93% of the measured roof: nothing to gain there"),
