@@ -237,3 +237,14 @@ def test_a_ring_found_half_made_is_read_once_it_is_whole(shm: Path) -> None:
     bench.run(50)
     bench.recorder.end()
     assert bench.rows("SELECT count(*) AS n FROM steps")[0]["n"] == bench.engine.step
+
+
+def test_a_workers_word_on_the_first_step_that_comes_before_its_engine_core_is_kept(shm: Path) -> None:
+    bench = Bench(shm, seed=3)
+    worker = RingWriter(str(bench.rings / "worker-8.ring"), 4 * SEGMENT_BYTES)
+    worker.write(records.WORK, records.pack_work(1, 10, 20, 0, 0, *[records.UNSEEN_NS] * 3, 0, 0, 0))
+    bench.recorder.cycle()
+    bench.engine.arrive(5)
+    bench.run(3)
+    bench.recorder.end()
+    assert [r["worker_ns"] for r in bench.rows("SELECT worker_ns FROM steps ORDER BY step LIMIT 2")] == [10, None]

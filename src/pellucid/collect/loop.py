@@ -81,6 +81,7 @@ class Recorder:
     requests: dict[str, Request] = field(default_factory=dict)        # internal id → alive, or not yet written
     _closing: deque[tuple[int, Request]] = field(default_factory=deque)
     _early: deque[tuple[Source, records.Deliver]] = field(default_factory=deque)   # their steps have not come yet
+    _early_work: deque[tuple[Source, records.Work]] = field(default_factory=deque)
     _described_ns: int = 0
     bad_records_count: int = 0
 
@@ -154,6 +155,8 @@ class Recorder:
             core = self.cores[source.name] = EngineCore(
                 source.name, self.writer.append, source.provenance, self._request, self._done, read_key(self.rings)
             )
+            while self._early_work:
+                self._work(*self._early_work.popleft())
         return core
 
     def _request(self, internal_id: str) -> Request:
@@ -212,6 +215,9 @@ class Recorder:
         return False
 
     def _work(self, source: Source, seen: records.Work) -> None:
+        if not self.cores:      # rings are read in turn: the first step's worker may come before its engine core
+            self._early_work.append((source, seen))
+            return
         rank = source.described.get("dp_rank")
         for core in self.cores.values():
             if len(self.cores) == 1 or core.provenance()["dp_rank"] == rank:
