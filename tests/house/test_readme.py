@@ -1,4 +1,4 @@
-"""The README shows what the program says: the example's answer, word for word."""
+"""The README shows what the program says: the answers for the packaged recordings, word for word."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from pellucid.core.run import EXAMPLES
+
 ROOT = Path(__file__).parents[2]
-COMMAND = "$ pellucid why --run example"
 
 
-def shown() -> str:
+def shown(run: str) -> str:
     blocks = (ROOT / "README.md").read_text().split("```")
-    (block,) = (b for b in blocks if b.strip().startswith(COMMAND))
+    (block,) = (b for b in blocks if b.strip().startswith(f"$ pellucid why --run {run} "))
     return block.strip().split("\n", 1)[1]
 
 
-def test_the_readmes_first_answer_is_the_one_given(tmp_path: Path) -> None:
+@pytest.mark.parametrize("run", EXAMPLES)
+def test_the_readmes_answers_are_the_ones_given(tmp_path: Path, run: str) -> None:
     environment = {**os.environ, "PELLUCID_HOME": str(tmp_path), "COLUMNS": "100"}
-    command = [str(Path(sys.executable).with_name("pellucid")), "why", "--run", "example"]
+    command = [str(Path(sys.executable).with_name("pellucid")), "why", "--run", run]
     given = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-    assert shown().strip() == given.strip()
+    assert shown(run).strip() == given.strip()
