@@ -12,9 +12,9 @@ from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
 
+from pellucid.catalog.devices.gpus import Cell, Device, Domain, catalogue, devices
+from pellucid.catalog.kernels.names_of import categories, ops, rules
 from pellucid.catalog.load import Observation, Seen, Spelling, facts, knobs, metrics, observations
-from pellucid.catalog.load_gpus import Cell, Device, Domain, catalogue, devices
-from pellucid.catalog.load_kernel_names import categories, ops, rules
 from pellucid.catalog.load_series import exporters, scraped
 from pellucid.core.settings import SETTINGS
 from pellucid.core.units import duration, unit_of
@@ -58,7 +58,7 @@ def kernel_classes_page() -> str:
     head = (
         "# Kernel classes",
         "What kind of work a kernel does, told from its name: `pellucid classify`. The rules are in "
-        "[catalog/kernel_names](../../src/pellucid/catalog/kernel_names/words.toml), which says how they decide. "
+        "[catalog/kernels/names](../../src/pellucid/catalog/kernels/names/words.toml), which says how they decide. "
         "A name that no rule knows is `unknown`, with confidence 0. Details are generations, libraries and formats; "
         "a name that tells no detail has none.",
     )

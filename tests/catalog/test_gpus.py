@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pellucid.catalog.load import FOLDER
-from pellucid.catalog.load_gpus import (
+from pellucid.catalog.devices.gpus import (
     CELLS,
     FILE,
     PEAKS,
@@ -14,9 +13,10 @@ from pellucid.catalog.load_gpus import (
     domains,
     read_catalogue,
 )
+from pellucid.catalog.load import FOLDER
 from pellucid.core.units import unit_of
 
-TEXT = (FOLDER / FILE).read_text()
+TEXT = (FOLDER / "devices" / FILE).read_text()
 NO_FP8 = {"a100_sxm_40", "a100_sxm_80", "a100_pcie_40", "a100_pcie_80"}
 
 

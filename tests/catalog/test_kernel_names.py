@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.catalog.load_kernel_names import NAMES, categories, ops, read_ops, read_rules, rules, words
+from pellucid.catalog.kernels.names_of import NAMES, categories, ops, read_ops, read_rules, rules, words
 from tests.conftest import shared_data
 from tests.trace.kernel_corpus import corpus
 

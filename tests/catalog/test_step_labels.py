@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pellucid_probe.capture import LABEL
 
-from pellucid.catalog.load_step_labels import Label, patterns, read
+from pellucid.catalog.kernels.step_labels import Label, patterns, read
 
 
 @pytest.mark.parametrize(("name", "wanted"), [

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from pellucid.catalog.kernels.attention import generations, read_generations
+from pellucid.catalog.kernels.names_of import rules
 from pellucid.catalog.load import knobs
-from pellucid.catalog.load_attention import generations, read_generations
-from pellucid.catalog.load_kernel_names import rules
 from pellucid.diagnose.registry import all_rules
 from pellucid.diagnose.rule import Verdict
 from pellucid.diagnose.run import diagnose

@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from pellucid.catalog.load_gpus import device_of
+from pellucid.catalog.devices.gpus import device_of
 from pellucid.physics.ceilings import measured_ceilings
 from pellucid.physics.config.read import read
 from pellucid.physics.roof import Efficiency, efficiency

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pellucid.catalog.load_gpus import Device, device_of, devices
+from pellucid.catalog.devices.gpus import Device, device_of, devices
 from pellucid.physics.ceilings import Ceilings, measured_ceilings, peak_ceilings, replaced
 from pellucid.physics.formats import NVFP4
 from pellucid.physics.formulae.matmul import gemm

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pellucid.catalog.load_gpus import device_of
+from pellucid.catalog.devices.gpus import device_of
 from pellucid.core.errors import CannotAnswer
 from pellucid.physics.cache import FP8_LATENT, CacheFormat, kv_bytes_per_token
 from pellucid.physics.ceilings import measured_ceilings

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pellucid.catalog.load_kernel_names import categories
+from pellucid.catalog.kernels.names_of import categories
 from pellucid.trace.classify import UNKNOWN, classify
 from tests.trace.kernel_corpus import Known, corpus
 

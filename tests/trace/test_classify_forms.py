@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pellucid.catalog.load_kernel_names import categories
+from pellucid.catalog.kernels.names_of import categories
 from pellucid.trace.classify import CONFIDENCE, UNKNOWN, classify
 from pellucid.trace.classify.demangle import demangle
 from pellucid.trace.classify.parts import split

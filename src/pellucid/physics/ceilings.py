@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pellucid.catalog.load_gpus import Cell, Device
+from pellucid.catalog.devices.gpus import Cell, Device
 from pellucid.physics.formats import PRECISIONS, Precision
 
 Basis = Literal["peak", "measured"]

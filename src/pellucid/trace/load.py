@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pellucid.catalog.load_gpus import device_of
+from pellucid.catalog.devices.gpus import device_of
 from pellucid.physics.ceilings import Ceilings, measured_ceilings
 from pellucid.trace import detect
 from pellucid.trace.classify import Label, classify

@@ -4,7 +4,7 @@
     classify("void at::native::elementwise_kernel<…>(…)", op="aten::copy_").category  == "copy"
     classify("kernel_7").category  == "unknown"
 
-The rules are data: `catalog/kernel_names`. A wrong answer costs more than none, so what no rule knows is `unknown`.
+The rules are data: `catalog/kernels/names`. A wrong answer costs more than none, so what no rule knows is `unknown`.
 Where an operator is given, it decides for names that are unknown, and for those of kernels that do many kinds of work
 where `ops.toml` says so (`over`). Names are read up to `READ_CHARS`.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
-from pellucid.catalog.load_kernel_names import Phase, Precision, words
+from pellucid.catalog.kernels.names_of import Phase, Precision, words
 from pellucid.trace.classify.demangle import demangle
 from pellucid.trace.classify.match import Hit, best, fragment, is_wrapper, op_of
 from pellucid.trace.classify.parts import Parts, split

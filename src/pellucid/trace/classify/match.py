@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from pellucid.catalog.load_kernel_names import Op, Rule, ops, rules, words
+from pellucid.catalog.kernels.names_of import Op, Rule, ops, rules, words
 from pellucid.trace.classify.spelling import MARKS, follows, phrase
 
 # Most names have these, few phrases do: as if so many phrases had them.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from pellucid.catalog.load_kernel_names import words
+from pellucid.catalog.kernels.names_of import words
 
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 MARKS = ("^", "$", "..")

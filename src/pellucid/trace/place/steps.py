@@ -1,6 +1,6 @@
 """Timeline → steps of the engine, and the step of each kernel.
 
-By the host's ranges around steps, where there are any (catalog/step_labels.toml):
+By the host's ranges around steps, where there are any (catalog/kernels/step_labels.toml):
 
     host      |--- execute, step 7 ---| |- sample -|   |--- execute, step 8 ---|
     launches     x   x x       x          x         x      x
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pellucid.catalog.load_step_labels import Label, read
+from pellucid.catalog.kernels.step_labels import Label, read
 from pellucid.trace.timeline import ANNOTATION, GPU_ANNOTATION, NOT_TOLD, Longs, Timeline
 
 NO_LABEL = Label("")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pellucid.catalog.load_op_shapes import entry_of, op_shapes
+from pellucid.catalog.kernels.op_shapes import entry_of, op_shapes
 from pellucid.trace.place.lookups import Lookups
 from pellucid.trace.place.placed import Placed, StepSeen
 from pellucid.trace.timeline import OP, Timeline

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from pellucid.catalog.load_op_shapes import Attention, entry_of, op_shapes
+from pellucid.catalog.kernels.op_shapes import Attention, entry_of, op_shapes
 from pellucid.physics import geometry as g
 from pellucid.physics.formats import BF16, Format
 from pellucid.physics.formulae.attention import Heads

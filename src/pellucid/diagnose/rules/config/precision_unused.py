@@ -16,7 +16,7 @@ Not this when
 # ruff: noqa: E501 (literal tables and sentences)
 from __future__ import annotations
 
-from pellucid.catalog.load_gpus import Device, device_of, devices
+from pellucid.catalog.devices.gpus import Device, device_of, devices
 from pellucid.core.units import percent
 from pellucid.diagnose.rule import (
     Case,

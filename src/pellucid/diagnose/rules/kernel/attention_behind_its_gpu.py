@@ -17,7 +17,7 @@ Not this when
 # ruff: noqa: E501 (literal tables and sentences)
 from __future__ import annotations
 
-from pellucid.catalog.load_attention import generations
+from pellucid.catalog.kernels.attention import generations
 from pellucid.core.units import percent
 from pellucid.diagnose.rule import (
     Case,

@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import msgspec
-
-from pellucid.catalog.load import FOLDER
 
 
 class Pattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,7 +40,7 @@ class Label:
 
 @cache
 def patterns() -> tuple[tuple[re.Pattern[str], Pattern], ...]:
-    found = msgspec.toml.decode((FOLDER / "step_labels.toml").read_bytes(), type=_File)
+    found = msgspec.toml.decode(Path(__file__).with_name("step_labels.toml").read_bytes(), type=_File)
     return tuple((re.compile(p.pattern), p) for p in found.label)
 
 

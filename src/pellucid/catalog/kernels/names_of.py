@@ -1,4 +1,4 @@
-"""The folder `kernel_names` → frozen records: what tells the work of a GPU kernel from its name.
+"""The folder `names` → frozen records: what tells the work of a GPU kernel from its name.
 
     words().same["attn"]              == "attention"
     rules()["attention"][0].name      == ["flash attention forward", …]
@@ -17,9 +17,7 @@ from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
-from pellucid.catalog.load import FOLDER
-
-NAMES = FOLDER / "kernel_names"
+NAMES = Path(__file__).with_name("names")
 NO_RULES = ("words.toml", "categories.toml", "ops.toml")
 Phase = Literal["", "prefill", "decode"]
 Precision = Literal["fp4", "int4", "fp8", "int8", "bf16", "fp16", "tf32", "fp32"]

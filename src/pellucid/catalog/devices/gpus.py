@@ -14,11 +14,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Literal
 
 import msgspec
-
-from pellucid.catalog.load import FOLDER
 
 FILE = "gpus.toml"
 Basis = Literal["stated", "reported", "derived", "recalled"]
@@ -138,7 +137,7 @@ def cells_of(found: Catalogue) -> Iterator[tuple[str, Cell]]:
 
 @cache
 def catalogue() -> Catalogue:
-    return read_catalogue((FOLDER / FILE).read_text())
+    return read_catalogue((Path(__file__).with_name(FILE)).read_text())
 
 
 @cache

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-
-from pellucid.catalog.load import FOLDER
 
 
 class Attention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,7 +51,7 @@ Entry = TypeVar("Entry", Attention, Lengths, Routing, Gated)
 
 @cache
 def op_shapes() -> OpShapes:
-    return msgspec.toml.decode((FOLDER / "op_shapes.toml").read_bytes(), type=OpShapes)
+    return msgspec.toml.decode(Path(__file__).with_name("op_shapes.toml").read_bytes(), type=OpShapes)
 
 
 def entry_of(entries: list[Entry], op: str) -> Entry | None:

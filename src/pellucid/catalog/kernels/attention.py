@@ -8,10 +8,9 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import msgspec
-
-from pellucid.catalog.load import FOLDER
 
 FILE = "attention_generations.toml"
 
@@ -60,4 +59,4 @@ def read_generations(text: str, name: str = FILE) -> dict[str, Generations]:
 @cache
 def generations() -> dict[str, Generations]:
     """By compute capability."""
-    return read_generations((FOLDER / FILE).read_text())
+    return read_generations((Path(__file__).with_name(FILE)).read_text())
