@@ -16,9 +16,9 @@ import pytest
 from pellucid.store.read import RunReader, open_run
 from pellucid.testing.engine import free_port
 from pellucid.testing.traffic import Ask, send
-from pellucid.verbs.facts import latest_facts
 from pellucid.verbs.intake.kv_events import Followed, endpoints, follow_kv_events
 from pellucid.verbs.record import RecordInto, stop_after
+from pellucid.verbs.visible.facts import latest_facts
 from tools.prompts import tokens
 from tools.recording import serve
 

@@ -14,8 +14,8 @@ from pellucid.collect.vllm.plan import plan
 from pellucid.core.errors import AskedWrongly, CannotAnswer, Failed
 from pellucid.core.table import rows as table
 from pellucid.testing.build import build_run
-from pellucid.verbs.doctor import Asked, doctor
-from pellucid.verbs.here import checks
+from pellucid.verbs.visible.doctor import Asked, doctor
+from pellucid.verbs.visible.here import checks
 
 VISIBLE = {"state": "visible", "reason": "", "collect": ""}
 BLIND = {"state": "blind", "reason": "no GPU", "collect": "run on one"}

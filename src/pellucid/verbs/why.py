@@ -23,8 +23,8 @@ from pellucid.diagnose.run import Report, Result, diagnose
 from pellucid.diagnose.span_of.steps import Span
 from pellucid.diagnose.spell import Engine, SpelledMove, shown, spell
 from pellucid.store.read import RunReader, open_run
-from pellucid.verbs.facts import latest_facts, unseen
 from pellucid.verbs.intake.page_notes import page_notes
+from pellucid.verbs.visible.facts import latest_facts, unseen
 
 Answer = dict[str, Any]
 WAITED_RATIO = 0.2   # above it a run without findings is not called healthy: someone waited, and no rule says why

@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from pellucid.core.settings import home, setting
-    from pellucid.verbs.doctor import Asked, doctor
+    from pellucid.verbs.visible.doctor import Asked, doctor
 
     asked = Asked(home(), Path(setting("shm")), args.dir, args.run, args.engine_python if args.plan else None)
     answer = doctor(asked)

@@ -18,7 +18,7 @@ from pellucid.diagnose.matrix import Observed, observe
 from pellucid.diagnose.past import Frame
 from pellucid.diagnose.run import BlindFact
 from pellucid.store.read import RunReader, open_run
-from pellucid.verbs.facts import latest_facts, unseen
+from pellucid.verbs.visible.facts import latest_facts, unseen
 from pellucid.verbs.why import notes
 
 Answer = dict[str, Any]

@@ -1,0 +1,1 @@
+"""What can be seen: of this machine, of an engine, in a run."""
