@@ -139,6 +139,7 @@ def test_a_file_that_is_cut_is_refused_with_what_is_there(tmp_path: Path, share:
         read(tmp_path / "t.sqlite")
 
 
+@pytest.mark.slow
 def test_damaged_pages_cost_what_is_behind_them_in_their_table(tmp_path: Path) -> None:
     raw, counts = shared_data(REAL).read_bytes(), []
     for page in range(1, len(raw) // 4096, 30):

@@ -18,17 +18,17 @@ def written(ns: int) -> str:
 
 
 @given(st.lists(st.integers(0, LONGEST_FLOAT_NS), min_size=1, max_size=200))
-@example([4458676524670502 + i for i in range(2000)])       # where the product of the whole float is half a nanosecond off
+@example([4458676524670502 + i for i in range(2000)])       # here the float's product is half a ns off
 @example([LONGEST_FLOAT_NS - i for i in range(2000)])
 def test_floats_are_exact_while_they_are_used(times_ns: list[int]) -> None:
     found, told = to_ns([float(written(ns)) for ns in times_ns])
-    assert (found.tolist(), told.all()) == (times_ns, True)
+    assert (found.tolist(), bool(told.all())) == (times_ns, True)
 
 
 @given(st.lists(st.integers(0, int(LONGEST_US) * 1000 - 1000), min_size=1, max_size=50))
 def test_texts_are_exact_as_far_as_int64_goes(times_ns: list[int]) -> None:
     found, told = to_ns([Raw(written(ns).encode()) for ns in times_ns])
-    assert (found.tolist(), told.all()) == (times_ns, True)
+    assert (found.tolist(), bool(told.all())) == (times_ns, True)
 
 
 def test_a_longer_float_is_not_used() -> None:

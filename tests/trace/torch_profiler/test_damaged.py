@@ -120,6 +120,7 @@ def kernels_count(path: Path, content: bytes) -> int | None:
     return found.count()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("name", ["mi300_sglang_qwen3-8b_decode.json.gz", "h100_nsfw-vit_hf.json.gz"])
 def test_the_longer_the_file_the_more_kernels(tmp_path: Path, name: str, packed: bool) -> None:
@@ -134,6 +135,7 @@ def test_the_longer_the_file_the_more_kernels(tmp_path: Path, name: str, packed:
     assert read[-1] == {"mi300_sglang_qwen3-8b_decode.json.gz": 555, "h100_nsfw-vit_hf.json.gz": 154}[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_no_damage_raises_anything_but_our_errors(tmp_path: Path, seed: int) -> None:
     """Bytes overwritten, cut out and repeated in a real trace. Few kernels are lost."""

@@ -11,7 +11,7 @@ from pellucid.trace.redact import Redactor
 from pellucid.trace.timeline import Timeline
 from tests.trace.torch_profiler.written import HEAD, TAIL, Event, call, kernel, loaded, op, text
 
-PLANTED = ("hf_AbCdEfGhIjKlMnOpQrStUvWx", "ada", "lovelace-box", "s3cr3tV4lue", "10.20.30.40", "ada@example.org",
+PLANTED = ("hf_AbCdEfGhIjKlMnOpQrStUvWx", "ada", "lovelace-box", "s3cr3tV4lue", "172.16.30.40", "ada@example.org",
            "sk-proj-0123456789abcdefghij", "AKIAIOSFODNN7EXAMPLE")  # fmt: skip
 
 
@@ -32,7 +32,7 @@ def planted() -> str:
     return text([
         op("load /home/ada/model.bin", **inputs), call(),
         kernel("triton_ /home/ada/cache/k"), {**op(f"Bearer {PLANTED[6]}"), "cat": "user_annotation"},
-        {**op("fetch http://ada:s3cr3tV4lue@10.20.30.40/x ada@example.org"), "cat": "user_annotation"},
+        {**op("fetch http://ada:s3cr3tV4lue@172.16.30.40/x ada@example.org"), "cat": "user_annotation"},
         {**op("password=s3cr3tV4lue host=lovelace-box"), "cat": "user_annotation"}, *labels,
     ], head, {**TAIL, "traceName": "/home/ada/t.json", "INFO": ["cmd s3cr3tV4lue"]})  # fmt: skip
 
