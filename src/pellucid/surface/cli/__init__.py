@@ -18,7 +18,21 @@ from typing import Protocol
 
 from pellucid import __version__
 from pellucid.core.errors import PellucidError
-from pellucid.surface.cli import attach, classify, compare, doctor, load, profile, record, run, runs, stdout, top, why
+from pellucid.surface.cli import (
+    attach,
+    classify,
+    compare,
+    doctor,
+    export,
+    load,
+    profile,
+    record,
+    run,
+    runs,
+    stdout,
+    top,
+    why,
+)
 from pellucid.surface.cli.lists import blocks, experts, kernels, prefixes, requests, steps
 from pellucid.surface.cli.options import check_text
 
@@ -36,7 +50,7 @@ class Command(Protocol):
 
 COMMANDS: tuple[Command, ...] = (
     why, run, record, attach, load, profile, top, requests, steps, prefixes, blocks, experts, kernels, compare,
-    classify, runs, doctor,
+    classify, export, runs, doctor,
 )  # fmt: skip
 
 
