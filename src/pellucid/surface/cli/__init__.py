@@ -18,23 +18,10 @@ from typing import Protocol
 
 from pellucid import __version__
 from pellucid.core.errors import PellucidError
-from pellucid.surface.cli import (
-    attach,
-    classify,
-    compare,
-    doctor,
-    export,
-    load,
-    profile,
-    record,
-    run,
-    runs,
-    stdout,
-    top,
-    why,
-)
+from pellucid.surface.cli import attach, classify, compare, doctor, export, load, profile, record, run, runs, top, why
 from pellucid.surface.cli.lists import blocks, experts, kernels, prefixes, requests, steps
 from pellucid.surface.cli.options import check_text
+from pellucid.surface.cli.stdout import drop, take_anything
 
 
 class Command(Protocol):
@@ -78,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     args = parser(next((w for w in words if not w.startswith("-")), None)).parse_args(words)
     interrupted = _note_interrupts()
-    stdout.take_anything()
+    take_anything()
     try:
         check_text(args)
         code: int = args.act(args)
@@ -88,11 +75,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"pellucid: {error}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
-        stdout.drop()  # the reader (head, less) has gone
+        drop()  # the reader (head, less) has gone
         return 0
     except OSError as error:
         print(f"pellucid: {error}", file=sys.stderr)
-        stdout.drop()
+        drop()
         return 1
     except KeyboardInterrupt:
         return 130
