@@ -31,7 +31,6 @@ class Command(Protocol):
     HELP: str
 
     def prepare(self, parser: argparse.ArgumentParser) -> None: ...
-
     def run(self, args: argparse.Namespace) -> int: ...
 
 
