@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ def pieces(path: Path, damage: Damage) -> Iterator[bytes]:
     """Raises OSError."""
     with path.open("rb") as f:
         packed = f.read(2) == MAGIC
-    whole = _gunzipped(path, damage) if packed else _plain(path)
+    whole = _ahead(_gunzipped(path, damage)) if packed else _plain(path)
     first = next(whole, b"")
     while len(first) < TAR_BLOCK_BYTES and (more := next(whole, b"")):
         first += more
@@ -35,6 +36,16 @@ def pieces(path: Path, damage: Damage) -> Iterator[bytes]:
     else:
         yield first
         yield from whole
+
+
+def _ahead(source: Iterator[bytes]) -> Iterator[bytes]:
+    """Unpacks the next piece while the one before is being read: a second core, where there is one, and no more memory
+    than a piece."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(next, source, None)
+        while (piece := waiting.result()) is not None:
+            waiting = pool.submit(next, source, None)
+            yield piece
 
 
 def _plain(path: Path) -> Iterator[bytes]:
