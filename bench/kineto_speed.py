@@ -6,8 +6,8 @@ Each reading is a process of its own, the readers take turns, medians are printe
 CPU, unpacking included; the goal of 10 times is about the time a user waits, in which a second core may unpack.
 
 --hta   the Python of an environment that has HolisticTraceAnalysis (and ijson, which it prefers). Its TraceAnalysis
-        parses and links launches, as we do, and is what the goal is about; its two parsers alone are shown beside it; its
-        sums per kernel have to be ours
+        parses and links launches, as we do, and is what the goal is about; its two parsers alone are shown beside it;
+        its sums per kernel have to be ours
 --grow  repeats the events of the first trace, with times and correlations moved on, into a temporary file of that size,
         and reads it once, with the peak of the memory
 
