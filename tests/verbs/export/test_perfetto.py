@@ -213,6 +213,14 @@ def test_a_loaded_file_lies_at_its_wall_time_if_near(tmp_path: Path, wall_ns: in
     assert [n for n in found.notes if "no wall time near" in n] == ([found.notes[0]] if own else [])
 
 
+def test_a_file_alone_without_a_wall_time_begins_the_timeline(tmp_path: Path) -> None:
+    run = {name: LIVE[name] for name in ("captures", "kernels")}
+    found = perfetto(build_run(tmp_path, run | {"captures": [{**LIVE["captures"][0], "start_cost_ns": None}]}), NOTHING)
+    answer = json.loads(b"".join(found.pieces))
+    assert [e["ts"] for e in of(answer["traceEvents"], ph="X")] == [0.05, 0.1, 0.49]
+    assert (found.notes, "baseTimeNanoseconds" in answer) == ((), False)
+
+
 def test_one_capture_comes_with_what_ran_beside_it(tmp_path: Path) -> None:
     later = [{**row, "capture": "c2", "start_ns": 6100, "end_ns": 6900} for row in LIVE["captures"]]
     folder = build_run(tmp_path, LIVE | {"captures": [*LIVE["captures"], *later]})

@@ -127,7 +127,8 @@ def _placed(rows: list[dict[str, Any]], whole: dict[str, Any], anchor: Anchor | 
         elif at is not None and first - NEAR_NS <= at <= last + NEAR_NS:
             found.append(Captured(row, at - row["start_ns"], False))
         else:
-            found.append(Captured(row, first - row["start_ns"], True))
+            alone = whole["first_ns"] is None and len(rows) == 1      # its clock is the only one there is
+            found.append(Captured(row, first - row["start_ns"], not alone))
     return found
 
 
