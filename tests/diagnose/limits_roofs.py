@@ -10,6 +10,7 @@ from tests.diagnose import test_limits
 FOUND: dict[str, dict[str, Any]] = {
     "kernel.bytes_at_roof": {
         "phase": "decode", "class": "moe_gemm", "batch_count": 64, "steps_count": 5, "class_ns": 250, "phase_ns": 1000,
+        "kernels_ns": 900,
         "roof_ns": 170, "roofed_ns": 200, "memory_roof_ns": 170, "moved_bytes": 400e3, "precision": "bf16",
     },
     "kernel.attention_behind_its_gpu": {

@@ -41,8 +41,9 @@ def judge(row: Row) -> Verdict:
         return not_applicable(f"{phase}: {row.number('steps_count'):.0f} steps are too few to judge")
     batch = f" at batch {row['batch_count']:.0f}" if row["batch_count"] else ""
     rate = row.number("moved_bytes") / roofed_ns
-    says = (f"{phase}{batch} takes {duration(phase_ns)} a step; {name} is {percent(share)} of it ({duration(took)}) and "
-            f"moves {rate / 1000:.2f} TB/s where its work is known, {percent(near)} of what the device can")  # fmt: skip
+    kernels_ns = row.number("kernels_ns")
+    says = (f"{phase}{batch} takes {duration(phase_ns)} a step with {duration(kernels_ns)} of kernels; {name} is {percent(took / kernels_ns)} of them "
+            f"({duration(took)}) and moves {rate / 1000:.2f} TB/s where its work is known, {percent(near)} of what the device can")  # fmt: skip
     if near < NEAR.value:
         return clear(says)
     bits = BITS.get(str(row["precision"]))
@@ -84,7 +85,7 @@ RULE = Rule(
                    WHERE c.phase IS NOT NULL AND roofed_ns IS NOT NULL AND class IN ('gemm', 'moe_gemm', 'attention')),
              b AS (SELECT * FROM m ORDER BY least(roof_ns / roofed_ns / {NEAR.value}, 1) * least(class_ns / phase_ns / {SHARE.value}, 1) * least(steps / {STEPS.value}, 1)
                    * least(roofed_ns / class_ns / {MOST.value}, 1) * least(memory_roof_ns / roof_ns / {MOST.value}, 1) DESC NULLS LAST, class_ns DESC LIMIT 1)
-        SELECT phase, class, batch AS batch_count, steps AS steps_count, class_ns / times AS class_ns, phase_ns / times AS phase_ns, roof_ns / times AS roof_ns,
+        SELECT phase, class, batch AS batch_count, steps AS steps_count, class_ns / times AS class_ns, kernels_ns / times AS kernels_ns, phase_ns / times AS phase_ns, roof_ns / times AS roof_ns,
                roofed_ns / times AS roofed_ns, memory_roof_ns / times AS memory_roof_ns, moved_bytes / times AS moved_bytes, precision FROM (SELECT 1) LEFT JOIN b ON true
     """,
     judge=judge,
@@ -95,12 +96,12 @@ RULE = Rule(
     explained_by=(),
     cases=(
         Case("experts at the roof", "found", _case("moe_gemm  700  680  2.87e6  memory  bf16", NORM),
-             says="decode at batch 64 takes 1.0 µs a step; moe_gemm is 70% of it (700 ns) and moves 4.10 TB/s where its work is known, 97% of what the device can: nothing to gain in the kernel, only in fewer bytes"),
-        Case("a quarter of a step that waits for the host", "found", _case("attention  100  85  4e5  memory  bf16", NORM, end_ns=300), says="attention is 25% of it"),
-        Case("less than a quarter", "clear", _case("attention  99  90  4e5  memory  bf16", NORM, end_ns=300), says="25% of it (99 ns) and moves 4.04 TB/s where its work is known, 91% of what the device can: nothing to gain"),
+             says="decode at batch 64 takes 1.0 µs a step with 1.0 µs of kernels; moe_gemm is 70% of them (700 ns) and moves 4.10 TB/s where its work is known, 97% of what the device can: nothing to gain in the kernel, only in fewer bytes"),
+        Case("a quarter of a step that waits for the host", "found", _case("attention  100  85  4e5  memory  bf16", NORM, end_ns=300), says="attention is 25% of them"),
+        Case("less than a quarter", "clear", _case("attention  99  90  4e5  memory  bf16", NORM, end_ns=300), says="25% of them (99 ns) and moves 4.04 TB/s where its work is known, 91% of what the device can: nothing to gain"),
         Case("just below the roof", "clear", _case("moe_gemm  1000  849  4e5  memory  bf16"), says="85% of what the device can"),
         Case("the roof counts most", "found", _case("attention  600  300  4e5  memory  bf16", "gemm  400  390  4e5  memory  bf16"), says="gemm is 40%"),
-        Case("8 bits already", "clear", _case("moe_gemm  700  680  2.8e6  memory  fp8", phase="prefill"), says="prefill takes 1.0 µs a step; moe_gemm is 70% of it (700 ns) and moves 4.00 TB/s where its work is known, 97% of what the device can, in numbers of 8 bits already"),
+        Case("8 bits already", "clear", _case("moe_gemm  700  680  2.8e6  memory  fp8", phase="prefill"), says="prefill takes 1.0 µs a step with 700 ns of kernels; moe_gemm is 100% of them (700 ns) and moves 4.00 TB/s where its work is known, 97% of what the device can, in numbers of 8 bits already"),
         Case("bound by arithmetic", "not_applicable", _case("gemm  700  680  2.8e6  compute  bf16"), says="bound by arithmetic"),
         Case("four steps, of two devices each", "not_applicable", _case("gemm  700  680  2.8e6  memory  bf16", steps=4), says="4 steps are too few"),
         Case("most work is not known", "not_applicable", _case("gemm  700  -  -  -  bf16", "gemm  600  590  2e6  memory  bf16"), says="mostly unknown"),
