@@ -18,6 +18,8 @@ from pellucid.verbs.intake.load import load
 from pellucid.verbs.record import RecordInto
 from tests.conftest import shared_data
 
+pytestmark = pytest.mark.slow
+
 SERVED = "h200_vllm024/qwen3-30b-a3b_64x1000in_12out.pt.trace.json.gz"
 PROMPTS = "h200_vllm024/qwen3-30b-a3b_prefill_4x8000.pt.trace.json.gz"
 LOG = "h200_vllm024/qwen3-30b-a3b_offline.log.gz"

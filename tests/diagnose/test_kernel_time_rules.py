@@ -28,6 +28,8 @@ from pellucid.verbs.intake.load import load
 from pellucid.verbs.record import RecordInto
 from tests.conftest import shared_data
 
+pytestmark = pytest.mark.slow
+
 RULES = (LAUNCH_BOUND, UNFUSED, SAMPLING_HEAVY, REGRESSED, SHARE_HIGH, EAGER_MODE)
 H200 = "h200_vllm024/qwen3-30b-a3b_64x1000in_12out.pt.trace.json.gz"
 H200_LOG = "h200_vllm024/qwen3-30b-a3b_offline.log.gz"

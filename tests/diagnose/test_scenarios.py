@@ -11,6 +11,8 @@ import pytest
 from pellucid.verbs.why import why
 from tests.diagnose.engine_model import Ask, Shape, serve, write_run
 
+pytestmark = pytest.mark.slow
+
 
 def stream(count: int, every_ms: float, prompt: int, output: int, seed: int = 0, start_ms: float = 0) -> list[Ask]:
     rnd = random.Random(seed)

@@ -15,6 +15,8 @@ from pellucid.testing.accounting import broken
 from tools.make_golden import MOST_BYTES
 from tools.scenarios import SCENARIOS
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 KEPT = list(SCENARIOS)
 # They judge metrics pages of engines without the probe; no recording of a real one that has the fault is kept yet.

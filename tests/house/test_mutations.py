@@ -22,6 +22,8 @@ from pellucid.diagnose.rule import Row, Rule
 from pellucid.diagnose.run import judge_once
 from tests.diagnose import test_limits
 
+pytestmark = pytest.mark.slow
+
 OPERATORS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE), ast.LtE: (ast.Lt, ast.Gt), ast.Gt: (ast.GtE, ast.LtE), ast.GtE: (ast.Gt, ast.Lt),
     ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.Is: (ast.IsNot,), ast.IsNot: (ast.Is,),

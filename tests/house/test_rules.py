@@ -31,6 +31,7 @@ def test_a_case_gives_its_outcome_and_its_words(rule: Rule, case: Case) -> None:
     assert case.says in verdict.says
 
 
+@pytest.mark.slow
 @every_case
 def test_a_case_gives_the_same_answer_twice(rule: Rule, case: Case) -> None:
     assert run_case(rule, case) == run_case(rule, case)

@@ -20,6 +20,8 @@ from pellucid.physics.step.roofs import StepRoof, step_roof
 from tests.conftest import shared_data
 from tests.physics.configs import QWEN3_30B
 
+pytestmark = pytest.mark.slow
+
 DEVICE = device_of("NVIDIA H200")
 assert DEVICE is not None
 CEILINGS = measured_ceilings(DEVICE)

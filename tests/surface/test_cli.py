@@ -27,6 +27,8 @@ from pellucid.testing.build import build_run
 from tests.diagnose.engine_model import Shape, serve, write_run
 from tests.diagnose.test_scenarios import stream
 
+pytestmark = pytest.mark.slow
+
 HEAVY = ("duckdb", "pyarrow", "rich", "msgspec", "numpy")
 TABLES = {
     "sources": table("""process        role         engine  engine_version  start_ns

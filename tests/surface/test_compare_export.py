@@ -10,6 +10,8 @@ import pytest
 from tests.conftest import shared_data
 from tests.surface.test_cli import pellucid
 
+pytestmark = pytest.mark.slow
+
 BASE, TEST = (f"torch_traces/hta/trace_compare_{name}.json.gz" for name in ("base", "test"))
 H200 = "h200_vllm024/qwen3-30b-a3b_64x1000in_12out.pt.trace.json.gz"
 

@@ -13,6 +13,8 @@ from tests.diagnose.engine_model import Ask, Shape, serve, write_run
 from tests.diagnose.test_scenarios import stream
 from tests.surface.test_cli import Done, pellucid
 
+pytestmark = pytest.mark.slow
+
 ROWS = observations()
 
 

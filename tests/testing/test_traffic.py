@@ -10,6 +10,8 @@ from pellucid.core.units import MS_NS, S_NS
 from pellucid.testing.engine import EngineDied, Launch, free_port, members, start, stop, wait_ready
 from pellucid.testing.traffic import Ask, body, parse_stream, send
 
+pytestmark = pytest.mark.slow
+
 STUB = Path(__file__).parent / "stub_server.py"
 TOKEN_NS = 10 * MS_NS      # stub_server.TOKEN_S
 

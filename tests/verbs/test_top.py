@@ -12,6 +12,8 @@ from pellucid.store.write import Limits, RunWriter
 from pellucid.testing.build import append_rows
 from pellucid.verbs.watch.top import Top
 
+pytestmark = pytest.mark.slow
+
 TABLES = {
     "sources": table("""process  anchor_mono_ns  anchor_wall_ns
                         core-1   1000000000      1700000000000000000"""),

@@ -3,7 +3,8 @@
     run = open_run(folder)
     run.rows("SELECT step, scheduled_tokens FROM steps WHERE step < $n", {"n": 10})
 
-Every table of the schema is there, empty if nothing was recorded; so are the views of `store/views`.
+Every table of the schema is there, empty if nothing was recorded; so are the views of `store/views`, each made when a
+query first names it: to make all of them takes longer than most queries.
 
 A segment whose checksum does not fit is left out and reported in `damaged`, as is one that retention deleted under us.
 `step_runs` is most of a run, so its segments are checked when a query first asks for them; the others at once.
@@ -11,6 +12,7 @@ A segment whose checksum does not fit is left out and reported in `damaged`, as 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -19,13 +21,15 @@ from typing import Any
 import duckdb
 
 from pellucid.store.schema import TABLES, Table
-from pellucid.store.segment import Damaged, body_fault, checksums, conform, file_checksum, find, read_tail
+from pellucid.store.segment import Damaged, body_fault, checksums, file_checksum, find, read_tail
 
 VIEWS = Path(__file__).parent / "views"
 LAZY = "step_runs"
 GONE = "retention deleted it after this reader opened the run (PELLUCID_RETAIN_S, PELLUCID_RETAIN_BYTES)"
 CHANGED = "its checksum is not the one noted when it was sealed"
 ATTEMPTS = 5                              # a recorder may seal and expire while we look
+_WORD = re.compile(r"[a-z_]+")
+_HEADER = re.compile(r"^--.*\n", re.MULTILINE)
 _ASKED_WRONGLY = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.SyntaxException)
 _sound: set[tuple[str, int, int]] = set()   # path, size, mtime of segments checked by this process: they never change
 
@@ -37,12 +41,14 @@ class RunReader:
     damaged: list[Damaged] = field(default_factory=list)
     _read: dict[str, list[Path]] = field(default_factory=dict)   # table → segments its view reads
     _lazy_checked: bool = False
+    _made: set[str] = field(default_factory=set)                 # views
 
     def rows(self, sql: str, params: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         """Runs one query; each row is a dict. A segment that turns out damaged is left out and reported."""
         if not self._lazy_checked and any(name in sql for name in _lazy_names()):
             self._lazy_checked = True
             _attach(self)
+        self.make_views(sql)
         try:
             return self._rows(sql, params)
         except _ASKED_WRONGLY:
@@ -58,6 +64,14 @@ class RunReader:
         if len(found) != 1:
             raise ValueError(f"expected one row, got {len(found)}: {sql.strip()[:80]}")
         return found[0]
+
+    def make_views(self, sql: str) -> None:
+        """Makes the views that a text names, and those that they read."""
+        for name in _WORD.findall(sql):
+            if name in _views() and name not in self._made:
+                self._made.add(name)
+                self.make_views(_views()[name])
+                self.db.execute(_views()[name])
 
     def _rows(self, sql: str, params: dict[str, Any] | None) -> list[dict[str, Any]]:
         cursor = self.db.execute(sql, params or {})
@@ -78,15 +92,18 @@ class RunReader:
 
 def view_sql(name: str) -> str:
     """The statement that makes a view of `store/views`."""
-    (path,) = VIEWS.glob(f"*/{name}.sql")
-    return path.read_text()
+    return _views()[name]
+
+
+@cache
+def _views() -> dict[str, str]:
+    """By name, without their headers: those name other views too."""
+    return {path.stem: _HEADER.sub("", path.read_text()) for path in sorted(VIEWS.glob("*/*.sql"))}
 
 
 def open_run(folder: Path) -> RunReader:
     reader = RunReader(folder, duckdb.connect(":memory:", config={"threads": 2}))
     _attach(reader)
-    for path in sorted(VIEWS.glob("*/*.sql")):
-        reader.db.execute(path.read_text())
     return reader
 
 
@@ -134,7 +151,7 @@ def _source(paths: list[Path]) -> str:
 @cache
 def _lazy_names() -> frozenset[str]:
     """The table that is checked late, and every view that reads it, through others too."""
-    names, texts = {LAZY}, {p.stem: p.read_text() for p in VIEWS.glob("*/*.sql")}
+    names, texts = {LAZY}, _views()
     while more := {v for v, text in texts.items() if v not in names and any(n in text for n in names)}:
         names |= more
     return frozenset(names)
@@ -168,10 +185,8 @@ def _view(reader: RunReader, table: Table, segments: list[Path], tails: list[Pat
         name = f"_{path.stem.replace('-', '_')}"
         reader.db.register(name, rows)
         parts.append(f"SELECT * FROM {name}")
-    if not parts:
-        reader.db.register(f"_{table.name}_empty", conform(schema.empty_table(), schema))
-        parts.append(f"SELECT * FROM _{table.name}_empty")
     types = {"int64": "BIGINT", "double": "DOUBLE", "string": "VARCHAR"}
-    cast = ", ".join(f"{f.name}::{types[str(f.type)]} AS {f.name}" for f in schema)
-    source = " UNION ALL BY NAME ".join(parts)
-    reader.db.execute(f"CREATE OR REPLACE VIEW {table.name} AS SELECT {cast} FROM ({source})")
+    value = "{}" if parts else "NULL"
+    cast = ", ".join(f"{value.format(f.name)}::{types[str(f.type)]} AS {f.name}" for f in schema)
+    source = f"FROM ({' UNION ALL BY NAME '.join(parts)})" if parts else "WHERE false"
+    reader.db.execute(f"CREATE OR REPLACE VIEW {table.name} AS SELECT {cast} {source}")

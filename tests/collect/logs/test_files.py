@@ -9,6 +9,8 @@ import pytest
 from tests.collect.logs.reading import of_file, only
 from tests.conftest import shared_data
 
+pytestmark = pytest.mark.slow
+
 GIB, S = 2**30, 10**9
 ISSUES = "engine_logs/issue_excerpts"
 GLM = "0.23.1rc1.dev1201+gd08eebad1"

@@ -13,6 +13,8 @@ from pellucid.collect.openmetrics.translate import Key, translate
 from tests.collect.openmetrics.pages import files, page, series, text
 from tests.conftest import shared_data
 
+pytestmark = pytest.mark.slow
+
 SUFFIXES = ("_bucket", "_sum", "_count", "_created", "_total")
 
 

@@ -16,6 +16,8 @@ from pellucid.trace.timeline import ANNOTATION, GPU_ANNOTATION, Timeline, taken
 from pellucid.trace.torch_profiler.read import read
 from tests.conftest import shared_data
 
+pytestmark = pytest.mark.slow
+
 H200 = ("h200_vllm024/qwen3-30b-a3b_64x1000in_12out.pt.trace.json.gz",
         "h200_vllm024/qwen3-30b-a3b_prefill_4x8000.pt.trace.json.gz")  # fmt: skip
 

@@ -14,6 +14,8 @@ from pellucid.trace.timeline import Timeline
 from pellucid.trace.torch_profiler.read import read
 from tests.conftest import shared_data
 
+pytestmark = pytest.mark.slow
+
 H200 = "h200_vllm024/qwen3-30b-a3b_64x1000in_12out.pt.trace.json.gz"
 FILES = [
     H200, "torch_traces/b200_eager.json.gz", "torch_traces/hta/nccl_param_fields.json.gz",

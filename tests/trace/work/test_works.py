@@ -16,6 +16,8 @@ from pellucid.trace.work.known import TOUCHED, Known
 from pellucid.trace.work.works import Scene, works
 from tests.conftest import shared_data
 
+pytestmark = pytest.mark.slow
+
 SECOND = "h200_vllm024/qwen3-30b-a3b_64x1000in_12out.pt.trace.json.gz"
 FIRST = "h200_vllm024/qwen3-30b-a3b_prefill_4x8000.pt.trace.json.gz"
 

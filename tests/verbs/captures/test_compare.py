@@ -12,6 +12,8 @@ from pellucid.testing.build import build_run
 from pellucid.verbs.captures.compare import Comparison, Line, compare
 from tests.conftest import shared_data
 
+pytestmark = pytest.mark.slow
+
 H200_MIXED = "h200_vllm024/qwen3-30b-a3b_64x1000in_12out.pt.trace.json.gz"
 H200_PREFILL = "h200_vllm024/qwen3-30b-a3b_prefill_4x8000.pt.trace.json.gz"
 H100 = "torch_traces/h100_qwen1.5-0.5b-chat_hf.json.gz"

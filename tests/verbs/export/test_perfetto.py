@@ -28,6 +28,8 @@ from pellucid.verbs.export.tracks import Tracks
 from tests.conftest import shared_data
 from tests.verbs.export.nesting import faults, ns
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).parents[2] / "golden"
 H200 = "h200_vllm024/qwen3-30b-a3b_64x1000in_12out.pt.trace.json.gz"
 NOTHING = Wish()

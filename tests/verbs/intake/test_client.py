@@ -14,6 +14,8 @@ from pellucid.core.units import MS_NS
 from pellucid.testing.build import build_run
 from pellucid.verbs.explain import explain_request
 
+pytestmark = pytest.mark.slow
+
 WALL = 1_796_000_000_000_000_000                # UNIX ns at CLOCK_MONOTONIC 0 of the engine's host
 TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 ARRIVAL, FIRST, LAST = 1000, 1040, 1090         # ms: arrival, first and last token delivered

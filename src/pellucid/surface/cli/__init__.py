@@ -18,7 +18,8 @@ from typing import Protocol
 
 from pellucid import __version__
 from pellucid.core.errors import PellucidError
-from pellucid.surface.cli import attach, classify, compare, doctor, export, load, profile, record, run, runs, top, why
+from pellucid.surface.cli import attach, doctor, load, record, run, runs, top, why
+from pellucid.surface.cli.captures import classify, compare, export, profile
 from pellucid.surface.cli.lists import blocks, experts, kernels, prefixes, requests, steps
 from pellucid.surface.cli.options import check_text
 from pellucid.surface.cli.stdout import drop, take_anything
@@ -31,6 +32,7 @@ class Command(Protocol):
     HELP: str
 
     def prepare(self, parser: argparse.ArgumentParser) -> None: ...
+
     def run(self, args: argparse.Namespace) -> int: ...
 
 
@@ -73,13 +75,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except PellucidError as error:
         print(f"pellucid: {error}", file=sys.stderr)
         return error.exit_code
-    except BrokenPipeError:
-        drop()  # the reader (head, less) has gone
-        return 0
     except OSError as error:
-        print(f"pellucid: {error}", file=sys.stderr)
         drop()
-        return 1
+        if not isinstance(error, BrokenPipeError):     # the reader (head, less) has gone
+            print(f"pellucid: {error}", file=sys.stderr)
+        return int(not isinstance(error, BrokenPipeError))
     except KeyboardInterrupt:
         return 130
     except RuntimeError:

@@ -16,6 +16,7 @@ PAGE_ROWS = 5_000
 
 
 def pages(run: RunReader, sql: str, params: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    run.make_views(sql)
     cursor = run.db.execute(sql, dict(params))
     names = [column[0] for column in cursor.description]
     while rows := cursor.fetchmany(PAGE_ROWS):
