@@ -99,3 +99,11 @@ def test_a_generation_older_than_itself_or_an_unknown_key_is_refused(odd: str) -
     older = "[[capability.'9.0'.older]]\nlow_times = 1\nhigh_times = 2\nsource = ''\nknob = ''\ntarget = 1"
     with pytest.raises(ValueError, match=r"attention_generations\.toml"):
         read_generations(f"[capability.'9.0']\nnewer = 'x'\nsource = ''\n{odd}\n{older}\ndetail = 'fa2'")
+
+
+def test_what_a_log_says_of_the_start_holds_for_the_last_part_too(tmp_path: Path) -> None:
+    folder = load([shared_data(PROMPTS), shared_data(LOG)], RecordInto(tmp_path, tmp_path / "run")).folder
+    rule = next(r for r in all_rules() if r.id == "kernel.moe_untuned")
+    for since_ns in (None, 300_000_000):
+        (result,) = diagnose(open_run(folder), since_ns, [rule]).results
+        assert (result.verdict.kind, "tuned for it" in result.verdict.says) == ("clear", True), result.verdict.says

@@ -18,12 +18,13 @@ from pellucid.diagnose.rule import Need, Row, Rule
 from pellucid.store.read import RunReader, view_sql
 from pellucid.store.schema import TABLES
 
-# When a row of a table happened: what places it in a window. A copy has it as the column `_moment_ns`.
+# When a row of a table happened: what places it in a window. A copy has it as the column `_moment_ns`. What a log says
+# of the engine's start holds ever after.
 MOMENT = {
     "steps": "start_ns", "requests": "coalesce(queued_ns, arrival_ns, finish_ns)", "prefix_lookups": "time_ns",
     "kv_residency": "cached_ns", "experts": "start_ns", "sources": "start_ns", "metrics": "end_ns",
     "speculation": "start_ns", "captures": "coalesce(start_ns, 0)", "capture_steps": "start_ns",
-    "kernels": "coalesce(start_ns, 0)", "log_events": "0",
+    "kernels": "coalesce(start_ns, 0)", "log_events": str(2**62),
 }  # fmt: skip
 # The newest moment of a run: its last step, or its last metrics page or kernel where it has no step.
 LAST = """SELECT coalesce((SELECT max(end_ns) FROM steps), (SELECT max(end_ns) FROM metrics),
