@@ -23,7 +23,7 @@ from pellucid.store.schema import TABLES
 MOMENT = {
     "steps": "start_ns", "requests": "coalesce(queued_ns, arrival_ns, finish_ns)", "prefix_lookups": "time_ns",
     "kv_residency": "cached_ns", "experts": "start_ns", "sources": "start_ns", "metrics": "end_ns",
-    "speculation": "start_ns", "captures": "coalesce(start_ns, 0)", "capture_steps": "start_ns",
+    "speculation": "start_ns", "captures": "coalesce(end_ns, 0)", "capture_steps": "start_ns",
     "kernels": "coalesce(start_ns, 0)", "log_events": str(2**62),
 }  # fmt: skip
 # The newest moment of a run: its last step, or its last metrics page or kernel where it has no step.
