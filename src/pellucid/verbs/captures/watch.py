@@ -62,7 +62,7 @@ def watch(
     while not stop() and (most is None or count < most):
         if budget.allows(clock()) and (reason := trigger.due(folder, clock())):
             try:
-                taken = profile(home, folder.name, wish, stop)
+                taken = profile(home, str(folder), wish, stop)
             except CannotAnswer:
                 if stop() or not is_recording(folder):
                     raise
