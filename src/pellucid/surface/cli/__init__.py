@@ -20,7 +20,7 @@ from pellucid import __version__
 from pellucid.core.errors import PellucidError
 from pellucid.surface.cli import attach, doctor, load, record, run, runs, top, why
 from pellucid.surface.cli.captures import classify, compare, export, profile
-from pellucid.surface.cli.lists import blocks, experts, kernels, prefixes, requests, steps
+from pellucid.surface.cli.lists import blocks, experts, kernels, prefixes, requests, steps, workload
 from pellucid.surface.cli.options import check_text
 from pellucid.surface.cli.stdout import drop, take_anything
 
@@ -38,7 +38,7 @@ class Command(Protocol):
 
 COMMANDS: tuple[Command, ...] = (
     why, run, record, attach, load, profile, top, requests, steps, prefixes, blocks, experts, kernels, compare,
-    classify, export, runs, doctor,
+    classify, export, runs, workload, doctor,
 )  # fmt: skip
 
 

@@ -1,0 +1,92 @@
+"""`pellucid workload`: requests as lengths, arrivals and prefixes, in one small file."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from pellucid.core.errors import AskedWrongly
+from pellucid.surface.cli.options import json_option, path, print_json, say, span_ns
+
+if TYPE_CHECKING:
+    from pellucid.verbs.intake.workload import Made
+
+NAME = "workload"
+HELP = """Make a workload file of somebody's trace, and say what it is like.
+
+    pellucid workload import conversation_trace.jsonl.gz chat.parquet
+    pellucid workload import chunk-63-trace.csv chunk-63-dataset.json client.parquet --seed 7 --span 10m
+    pellucid workload show chat.parquet
+
+A workload is arrivals, lengths, and what prompts share, as numbers of blocks; no text and no token ids. Traces that are
+read: Mooncake, Azure, BurstGPT, ShareGPT lengths, LLMServingSim, Vidur, and ServeGen clients, from which requests are
+drawn. What a file is, is seen from its contents; packed with gzip or not."""
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
+    _import(actions.add_parser("import", help="make a workload of a trace"))
+    _show(actions.add_parser("show", help="load, lengths, what prompts share, and what is blind"))
+
+
+def _import(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", type=path, nargs="+", metavar="FILE", help="a trace; of a ServeGen client, both files")
+    _out(parser)
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn (ServeGen; default: 0)")
+    parser.add_argument("--start", type=span_ns, metavar="SPAN", help="draw from there in the trace (default: where most requests are)")  # noqa: E501
+    parser.add_argument("--span", type=span_ns, default=3_600_000_000_000, metavar="SPAN", help="draw so much of it (default: 1h)")  # noqa: E501
+
+
+def _show(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=path, metavar="FILE", help="a workload")
+    json_option(parser)
+
+
+def _out(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("out", type=path, metavar="OUT", help="the workload to write")
+    parser.add_argument("--force", action="store_true", help="write over a file that is there")
+    json_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    return {"import": _run_import, "show": _run_show}[args.action](args)
+
+
+def _run_import(args: argparse.Namespace) -> int:
+    from pellucid.core.settings import home
+    from pellucid.verbs.intake.workload import Draw, Out, import_files
+
+    if not 0 <= args.seed < 2**63:
+        raise AskedWrongly(f"--seed {args.seed} is not between 0 and 2^63")
+    draw = Draw(args.seed, None if args.start is None else args.start / 1e9, args.span / 1e9)
+    _tell(import_files(args.files, Out(args.out, args.force), home(), draw), args.json)
+    return 0
+
+
+def _run_show(args: argparse.Namespace) -> int:
+    from pellucid.surface.cli.render.page import show as print_page
+    from pellucid.surface.cli.render.workload import screen
+    from pellucid.verbs.intake.workload import show
+
+    shown = show(args.file)
+    if args.json:
+        print_json(shown.json())
+    else:
+        print_page(screen(shown))
+    return 0
+
+
+def _tell(made: Made, as_json: bool) -> None:
+    from pellucid.core.units import size
+
+    if as_json:
+        print_json(made.json())
+        return
+    about = made.about
+    seed = "" if about.seed is None else f", seed {about.seed}"
+    print(f"{made.path}: {about.requests_count:,} requests, {size(made.size_bytes)}, from {about.format}{seed}")
+    for reason, count in about.left_out.items():
+        say(f"left out: {count:,} of {about.read_count:,}, {reason}")
+    for note in about.notes:
+        say(note)
+    say(f"what it is like, and what is blind: pellucid workload show {made.path}")
