@@ -4,7 +4,8 @@
 
 Writes an export with N kernels and as many runtime calls, with the columns that nsys 2026 writes, into a temporary
 folder. Measured, in turns: the whole loader (kernels, calls, links between them), the kernels' columns alone as the
-loader reads them, and the same columns through Python's sqlite3. Goal: 1,000,000 kernels a second for their columns.
+loader reads them, and the same columns through Python's sqlite3. Goal: 1,000,000 kernels a second for the whole loader,
+in the time a user waits; two threads read, so the CPU's time is longer.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def ours(path: Path) -> None:
 
 def plain(path: Path) -> None:
     connection = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
-    wanted = ", ".join(map(_quoted, TABLES[KERNEL_TABLE][1].values()))
+    wanted = ", ".join(f"ifnull({_quoted(sql)}, -1)" for sql in TABLES[KERNEL_TABLE][1].values())
     cursor = connection.execute(f"SELECT {wanted} FROM {KERNEL_TABLE}")
     while rows := cursor.fetchmany(10_000):
         np.array(rows, np.int64)
@@ -87,7 +88,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=3)
     asked = parser.parse_args()
     ways: dict[str, Callable[[Path], None]] = {"kernels' columns": ours, "the same by sqlite3": plain, "loader": loader}
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     with tempfile.TemporaryDirectory(prefix="pellucid-bench-") as folder:
         path = Path(folder) / "export.sqlite"
         export(path, asked.kernels)
@@ -97,13 +98,14 @@ def main() -> int:
               f"medians")  # fmt: skip
         for _ in range(asked.repeats):
             for name, way in ways.items():
-                start = time.process_time()
+                start = time.perf_counter(), time.process_time()
                 way(path)
-                seconds[name].append(time.process_time() - start)
+                seconds[name].append((time.perf_counter() - start[0], time.process_time() - start[1]))
     for name, taken in seconds.items():
-        median = statistics.median(taken)
-        print(f"    {name:24} {median:8.3f} s CPU {asked.kernels / median:12,.0f} kernels/s")
-    reached = asked.kernels / statistics.median(seconds["kernels' columns"]) >= GOAL_PER_S
+        waited, cpu = (statistics.median(values) for values in zip(*taken, strict=True))
+        print(f"    {name:24} {waited:8.3f} s {cpu:8.3f} s CPU {asked.kernels / waited:12,.0f} kernels/s "
+              f"{asked.kernels / cpu:12,.0f} kernels/s of CPU")  # fmt: skip
+    reached = asked.kernels / statistics.median(waited for waited, _ in seconds["loader"]) >= GOAL_PER_S
     print("goal reached" if reached else "GOAL MISSED")
     return 0 if reached else 1
 

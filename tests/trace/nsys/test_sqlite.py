@@ -181,3 +181,19 @@ def test_secrets_of_an_export_do_not_come_out(tmp_path: Path) -> None:
     text = "\n".join(map(str, (found.about, found.names, found.texts, found.threads)))
     assert [planted for planted in (secret, "ada", "lovelace-box") if planted in text] == []
     assert (found.about.redacted_count, "load ~/x ~" in found.names) == (6, True)
+
+
+@pytest.mark.parametrize("gone", [(), (3,), (0, 1, 2), tuple(range(1, 40, 2))])
+def test_a_table_read_in_parts_is_the_whole_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                  gone: tuple[int, ...]) -> None:  # fmt: skip
+    """Row numbers may have holes."""
+    words, (row,) = SMALL[K]
+    rows = [(100 + i, 150 + 2 * i, *row[2:]) for i in range(41)]
+    path = export(tmp_path / "t.sqlite", {**SMALL, K: (words, rows)})
+    with sqlite3.connect(path) as writer:
+        writer.executemany(f"DELETE FROM {K} WHERE start = ?", [(100 + i,) for i in gone])
+    writer.close()
+    monkeypatch.setattr("pellucid.trace.nsys.tables.PART_ROWS", 10)
+    found = read(path)
+    assert found.kernels.duration_ns.tolist() == [50 + i for i in range(41) if i not in gone]
+    assert len(set(found.kernels.correlation.tolist())) == 1 and found.about.damage == ("a range has no end",)

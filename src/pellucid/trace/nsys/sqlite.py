@@ -111,6 +111,8 @@ def read(path: Path) -> Timeline:
         reading = Reading(database)
         if Path(f"{path}-wal").is_file() and Path(f"{path}-wal").stat().st_size:
             reading.damage.odd(LOG)
+        for table, wanted in [*((t, w) for t, (_, w) in TABLES.items()), *((t, ON_HOST) for t in HOST_TABLES)]:
+            database.begin(table, wanted)
         device = _joined([_device_part(reading, table) for table in TABLES])
         ranges = read_ranges(database, reading.damage)
         host, threads = _host(reading, ranges)
@@ -176,9 +178,12 @@ def _joined(parts: list[dict[str, Longs]]) -> dict[str, Longs]:
     """Parts under one another; what a part does not tell is -1."""
     names = dict.fromkeys(("name", "kind", "start_ns", "duration_ns", "process", "thread"))
     names |= dict.fromkeys(name for part in parts for name in part)
-    counts = [len(part.get("start_ns", ())) for part in parts]
-    return {name: np.concatenate([part.get(name, np.full(count, NOT_TOLD, np.int64))
-                                  for part, count in zip(parts, counts, strict=True)])
+    parts = [part for part in parts if len(part.get("start_ns", ()))]
+    counts = [len(part["start_ns"]) for part in parts]
+    if len(parts) == 1:
+        return {name: parts[0].get(name, np.full(counts[0], NOT_TOLD, np.int64)) for name in names}
+    return {name: np.concatenate([np.zeros(0, np.int64), *(part.get(name, np.full(count, NOT_TOLD, np.int64))
+                                                           for part, count in zip(parts, counts, strict=True))])
             for name in names}  # fmt: skip
 
 
