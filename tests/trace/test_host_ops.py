@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from pellucid.trace.host_ops import own_ns, with_host_kernels
-from pellucid.trace.timeline import OP, RUNTIME, About, Timeline, host_of, kernels_of
+from pellucid.trace.timeline import OP, RUNTIME, About, Device, Timeline, host_of, kernels_of
 
 
 def timeline(*ops: tuple[int, int, int, int]) -> Timeline:
@@ -27,11 +29,19 @@ def test_own_time_is_without_that_of_operators_within() -> None:
 
 
 def test_kernels_are_operators_with_time_of_their_own() -> None:
-    found = with_host_kernels(timeline((OP, 0, 100, 0), (OP, 0, 100, 0), (RUNTIME, 5, 50, 0)))
+    found = with_host_kernels(timeline((OP, 0, 100, 0), (OP, 0, 100, 0)))
     assert [found.names[n] for n in found.kernels.name.tolist()] == ["op1"]
     assert (found.kernels.duration_ns.tolist(), found.kernels.device.tolist()) == ([100], [-1])
 
 
 def test_without_operators_nothing_changes() -> None:
-    seen = timeline((RUNTIME, 5, 50, 0))
+    seen = timeline()
     assert with_host_kernels(seen) is seen
+
+
+def test_where_there_was_a_device_operators_are_no_kernels() -> None:
+    """The trace may have been cut, and its kernels with it."""
+    called = timeline((OP, 0, 100, 0), (RUNTIME, 5, 50, 0))
+    described = timeline((OP, 0, 100, 0))
+    described = replace(described, about=replace(described.about, devices=(Device(0, "x", None, None, None),)))
+    assert [with_host_kernels(seen) is seen for seen in (called, described)] == [True, True]

@@ -12,13 +12,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from pellucid.trace.timeline import KERNEL, OP, HostEvents, Longs, Timeline, kernels_of
+from pellucid.trace.timeline import KERNEL, OP, RUNTIME, HostEvents, Longs, Timeline, kernels_of
 
 
 def with_host_kernels(timeline: Timeline) -> Timeline:
-    """The timeline itself where a kernel ran on a device, or where it has no operators."""
+    """The timeline itself where there was a device, whether or not its kernels are there: a trace that was cut may have
+    lost them. And where it has no operators."""
     ops = np.flatnonzero(timeline.host.kind == OP)
-    if timeline.count() or not len(ops):
+    if had_device(timeline) or not len(ops):
         return timeline
     own = own_ns(timeline.host, ops)
     rows, own = ops[own > 0], own[own > 0]
@@ -28,6 +29,11 @@ def with_host_kernels(timeline: Timeline) -> Timeline:
         "duration_ns": own, "stream": host.thread[rows].astype(np.int64), "launch": rows, "op": rows,
     })  # fmt: skip
     return replace(timeline, kernels=kernels)
+
+
+def had_device(timeline: Timeline) -> bool:
+    """A device is described, something ran on one, or the host called a device's runtime."""
+    return bool(timeline.about.devices) or len(timeline.kernels) > 0 or bool((timeline.host.kind == RUNTIME).any())
 
 
 def own_ns(host: HostEvents, ops: Longs) -> Longs:

@@ -73,11 +73,13 @@ def label(timeline: Timeline) -> list[Label]:
     """One for each kernel; each name is read once with each of its operators."""
     known: dict[tuple[int, int], Label] = {}
     out = []
+    operators = len(timeline.kernels) > 0 and bool((timeline.kernels.device < 0).all())     # no names of kernels then
     for name, op in zip(timeline.kernels.name.tolist(), timeline.kernels.op.tolist(), strict=True):
         launched_by = int(timeline.host.name[op]) if op >= 0 else -1
         if (name, launched_by) not in known:
             known[name, launched_by] = classify(
-                timeline.names[name], timeline.names[launched_by] if launched_by >= 0 else None)  # fmt: skip
+                "" if operators else timeline.names[name], timeline.names[launched_by] if launched_by >= 0 else None
+            )
         out.append(known[name, launched_by])
     return out
 

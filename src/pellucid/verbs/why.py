@@ -42,7 +42,7 @@ def why(folder: Path, since_ns: int | None = None) -> Answer:
         "run": read_info(folder).run_id,
         "engine": {"name": engine.name, "version": engine.version, "model": _model(run)} if engine else None,
         "verdict": verdict(ranked, report, load),
-        "healthy": bool(report.span) and not ranked and not _unexplained(load) and _judged(report),
+        "healthy": bool(report.span) and not (ranked or _unexplained(load) or _copies(load)) and _judged(report),
         "load": load,
         "units": {name: unit_of(name) for name in load},
         "findings": [_finding(r, engine, report.span) for r in ranked],
@@ -86,6 +86,8 @@ def verdict(ranked: list[Ranked], report: Report, load: dict[str, Value]) -> str
         first = ranked[0].result
         more = f" {len(ranked) - 1} more finding{'s' if len(ranked) > 2 else ''} below." if len(ranked) > 1 else ""
         return f"{_sentence(first.verdict.says)}{more}"
+    if _copies(load):
+        return f"Cannot tell: copies took {duration(load['copies_ns'] or 0)}, more than all kernels, and no rule here judges copies ({_doing(load)})."  # noqa: E501
     if not _judged(report):
         return f"Cannot tell: no rule could judge this recording ({_doing(load)})."
     if _unexplained(load):
@@ -101,6 +103,8 @@ def notes(run: RunReader) -> list[str]:
     lines = [f"{d.path.name} is damaged and was left out: {d.reason}" for d in run.damaged]
     for gone in run.rows("SELECT steps_count, end_ns - start_ns AS span_ns FROM expired_load"):
         lines.append(f"{counted(gone['steps_count'], 'steps')} in {duration(gone['span_ns'])} have expired: they are kept by the minute only, and not judged")  # noqa: E501
+    for r in run.rows("SELECT DISTINCT file, damage FROM captures WHERE damage IS NOT NULL ORDER BY file"):
+        lines.append(f"the trace {r['file']} is not whole: {r['damage']}")
     for r in run.rows("SELECT process, lost_count, torn_count FROM processes ORDER BY process"):
         if r["lost_count"]:
             lines.append(f"{r['lost_count']} records of {r['process']} were overwritten before they were read")
@@ -207,7 +211,7 @@ def _doing(load: dict[str, Value]) -> str:
     """The load in a few words; what was not seen is left out."""
     if captured := load.get("captures_count"):
         what = f"{counted(captured, 'kernel traces')} with {counted(load['captured_steps_count'], 'steps')}"
-        return f"{what} and {duration(load['kernels_ns'] or 0)} of kernels"
+        return f"{what} and {_kernels(load['kernels_ns'])}"
     busy_ns, span_ns = load.get("busy_ns") or 0, load.get("span_ns") or 0
     requests, steps = (counted(load.get(f"{things}_count"), things) for things in ("requests", "steps"))
     pages = load.get("pages_count")
@@ -222,6 +226,15 @@ def _doing(load: dict[str, Value]) -> str:
     if (ttft := load.get("ttft_mean_ns")) is not None:
         words.append(f"TTFT {duration(ttft)} on average")
     return ", ".join(words)
+
+
+def _copies(load: dict[str, Value]) -> bool:
+    """Whether a trace has more time in copies than in kernels: then what its kernels do matters little."""
+    return (load.get("copies_ns") or 0) > (load.get("kernels_ns") or 0)
+
+
+def _kernels(kernels_ns: Value) -> str:
+    return "kernels whose times are not told" if kernels_ns is None else f"{duration(kernels_ns)} of kernels"
 
 
 def _whole(load: dict[str, Value]) -> str:

@@ -26,7 +26,8 @@ def test_a_condition_is_read(text: str, wanted: Condition | None) -> None:
 
 @pytest.mark.parametrize("text", [
     "", "itl_p99", "itl_p99 >", "> 3x baseline", "itl_p99 == 3", "itl_p99 > 3y baseline", "nothing_such > 3",
-    "itl_p99 > fast", "itl_p99 > 3x base", "itl_p99 > 3x baseline and more", "findings",
+    "itl_p99 > fast", "itl_p99 > 3x base", "itl_p99 > 3x baseline and more", "findings", "itl_p99 > nanx baseline",
+    "itl_p50 > infx baseline", "draft_time > nan%",
 ])  # fmt: skip
 def test_what_is_no_condition_is_refused(text: str) -> None:
     with pytest.raises(AskedWrongly, match="--when"):

@@ -45,3 +45,16 @@ def test_a_write_that_was_cut_leaves_the_old_file_and_no_part(tmp_path: Path, er
 def test_where_no_file_can_be_is_said(tmp_path: Path, name: str) -> None:
     with pytest.raises(AskedWrongly, match=r"is a folder|there is no folder"):
         write(iter([]), tmp_path / name, False)
+
+
+def test_what_is_no_regular_file_stays_whatever_is_forced() -> None:
+    with pytest.raises(AskedWrongly, match="no regular file"):
+        write(iter([b"x"]), Path("/dev/full"), force=True)
+    assert Path("/dev/full").is_char_device()
+
+
+def test_what_a_link_leads_to_is_replaced_and_not_the_link(tmp_path: Path) -> None:
+    (tmp_path / "there.json").write_text("old")
+    (tmp_path / "link.json").symlink_to("there.json")
+    write(iter([b"new"]), tmp_path / "link.json", force=True)
+    assert ((tmp_path / "there.json").read_text(), (tmp_path / "link.json").is_symlink()) == ("new", True)

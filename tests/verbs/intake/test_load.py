@@ -13,6 +13,7 @@ from pellucid.store.read import open_run
 from pellucid.surface.cli import main
 from pellucid.verbs.intake.load import detect, load, load_logs
 from pellucid.verbs.record import RecordInto
+from pellucid.verbs.why import why
 from tests.collect.kv_events.publisher import batch, frames, removed, stored
 from tests.conftest import shared_data
 
@@ -95,3 +96,39 @@ def test_the_command_prints_what_it_found(
     said = json.loads(capsys.readouterr().out)
     assert (said["rows"][0]["kinds"], said["units"]["lines_count"]) == ({"kv_cache_size": 1}, "count")
     assert main(["load", str(tmp_path / "gone")]) == 2
+
+
+def test_a_trace_that_lost_its_kernels_is_refused_and_not_taken_for_one_of_a_cpu(tmp_path: Path) -> None:
+    whole = gzip.decompress(shared_data("h200_vllm024/qwen3-30b-a3b_prefill_4x8000.pt.trace.json.gz").read_bytes())
+    cut = tmp_path / "cut.json"
+    cut.write_bytes(whole[: len(whole) // 10])
+    with pytest.raises(AskedWrongly, match=r"holds no kernels: .*Was it cut"):
+        load([cut], RecordInto(tmp_path / "home"))
+
+
+def test_what_is_not_whole_in_a_trace_is_said_where_it_is_loaded_and_where_it_is_judged(tmp_path: Path) -> None:
+    packed = shared_data("h200_vllm024/qwen3-30b-a3b_prefill_4x8000.pt.trace.json.gz").read_bytes()
+    damaged = tmp_path / "damaged.json.gz"
+    damaged.write_bytes(packed[: len(packed) * 95 // 100])
+    loaded = load([damaged], RecordInto(tmp_path / "home"))
+    assert "ends early" in " ".join(loaded.rows[0]["damage"])
+    assert [n for n in why(loaded.folder)["notes"] if "damaged.json.gz is not whole" in n]
+
+
+def test_a_trace_of_copies_is_not_called_healthy(tmp_path: Path) -> None:
+    answer = why(load([shared_data("nsys_ncu/h100_2gpu_1s.sqlite")], RecordInto(tmp_path)).folder)
+    assert (answer["healthy"], "copies took" in answer["verdict"]) == (False, True)
+
+
+def test_of_several_files_those_before_a_bad_one_are_named(tmp_path: Path, log: Path) -> None:
+    trace = tmp_path / "t.json"
+    trace.write_text('{"schemaVersion": 1, "traceEvents": []}')
+    with pytest.raises(AskedWrongly, match="The 1 before it are in run"):
+        load([log, trace], RecordInto(tmp_path / "home"))
+
+
+@pytest.mark.parametrize("name", ["na\udcff.json", "red\x1b[31m.json"])
+def test_a_name_that_cannot_be_printed_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(AskedWrongly, match="can be printed"):
+        load([tmp_path / name], RecordInto(tmp_path / "home"))

@@ -9,7 +9,8 @@ from pellucid.diagnose.evidence import Evidence
 from pellucid.diagnose.rule import Need, Value
 from pellucid.diagnose.span_of.steps import Span
 
-NEEDS = (Need("captures", (), "", ("capture", "start_ns", "end_ns", "steps_count", "kernels_count", "kernels_ns")),)
+NEEDS = (Need("captures", (), "", ("capture", "start_ns", "end_ns", "steps_count", "kernels_count", "kernels_ns")),
+         Need("kernels", (), "", ("kind", "duration_ns")))  # fmt: skip
 
 
 def span_of(evidence: Evidence) -> Span | None:
@@ -23,5 +24,7 @@ def span_of(evidence: Evidence) -> Span | None:
 def load_of(evidence: Evidence) -> dict[str, Value]:
     (row,) = evidence.rows("""
         SELECT count(*) AS captures_count, sum(steps_count)::BIGINT AS captured_steps_count,
-               sum(kernels_count)::BIGINT AS kernels_count, sum(kernels_ns)::BIGINT AS kernels_ns FROM _all_captures""")
+               sum(kernels_count)::BIGINT AS kernels_count, sum(kernels_ns)::BIGINT AS kernels_ns,
+               (SELECT sum(duration_ns) FROM _all_kernels WHERE kind = 'memcpy')::BIGINT AS copies_ns
+        FROM _all_captures""")
     return dict(row)

@@ -35,6 +35,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         for row in loaded.rows:
             print(_line(row))
+            for said in row["damage"] or ():
+                say(f"{row['file']} is not whole: {said}")
     say(f"loaded into {loaded.folder.name}")
     return 0
 

@@ -83,7 +83,17 @@ def works(
     mine.model = merged(told, seen)
     mine.launched = Counter(timeline.kernels.op[timeline.kernels.kind == KERNEL].tolist())
     _learn_products(mine)
-    return [_known(mine, row) for row in range(len(timeline.kernels))]
+    found = [_known(mine, row) for row in range(len(timeline.kernels))]
+    return _without_orphans(scene, found)
+
+
+def _without_orphans(scene: Scene, found: list[Known]) -> list[Known]:
+    """A kernel that finishes another's work adds nothing to its roof; where that has none, neither has it."""
+    def place(row: int) -> tuple[int, int, str]:
+        return int(scene.placed.step[row]), int(scene.placed.layer[row]), scene.labels[row].category
+
+    whole = {place(row) for row, known in enumerate(found) if known.roof_ns}
+    return [NOTHING if known.roof_ns == 0 and place(row) not in whole else known for row, known in enumerate(found)]
 
 
 def _known(works: Works, row: int) -> Known:

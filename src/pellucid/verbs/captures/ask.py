@@ -88,8 +88,7 @@ def only_one(rings: Path) -> Iterator[None]:
 
 def ask(rings: Path, wish: Wish, first_step: int = 0, clock: Clock = monotonic_ns) -> Asked:
     """Raises AskedWrongly for a wish no probe would take, CannotAnswer where no worker carries one."""
-    if not 1 <= wish.steps <= MOST_STEPS:
-        raise AskedWrongly(f"--steps {wish.steps}: a capture has 1 to {MOST_STEPS} steps")
+    check(wish)
     workers = tuple(sorted(live_workers(rings)))
     if not workers:
         raise CannotAnswer(f"no running worker has a probe in {rings}. Start the engine with it: pellucid run -- …")
@@ -100,6 +99,11 @@ def ask(rings: Path, wish: Wish, first_step: int = 0, clock: Clock = monotonic_n
     new.write_text(json.dumps(text))
     new.replace(rings / ASK)
     return asked
+
+
+def check(wish: Wish) -> None:
+    if not 1 <= wish.steps <= MOST_STEPS:
+        raise AskedWrongly(f"--steps {wish.steps}: a capture has 1 to {MOST_STEPS} steps")
 
 
 def live_workers(rings: Path) -> list[str]:

@@ -32,6 +32,7 @@ LOCK = "captures.lock"
 class Kept:
     rows_count: int
     kinds: dict[str, int]           # what there is of it, for a line on the screen
+    damage: tuple[str, ...] = ()    # what was not whole
 
 
 def new_capture_id() -> str:
@@ -40,6 +41,8 @@ def new_capture_id() -> str:
 
 def model_of_config(path: Path) -> Model:
     """Raises AskedWrongly where the file is no configuration of a model, or of one that is not known."""
+    if path.exists() and not path.is_file():
+        raise AskedWrongly(f"cannot read {path}: it is no regular file")
     try:
         config = json.loads(path.read_text())
     except OSError as error:
@@ -54,6 +57,9 @@ def model_of_config(path: Path) -> Model:
 def keep(path: Path, folder: Path, who: Identity, model: Model | None = None) -> Kept:
     """Raises AskedWrongly where the file holds no kernels, Failed where the run cannot be written."""
     loaded = load(path, who, model)
+    if not loaded.tables["kernels"].num_rows:
+        damage = "; ".join(loaded.about.damage) or "nothing of it is damaged"
+        raise AskedWrongly(f"{path} holds no kernels: {damage}. Was it cut, or recorded without its device?")
     put(folder, loaded.tables)
     (capture,) = loaded.tables["captures"].to_pylist()
     kernels = loaded.tables["kernels"]
@@ -61,7 +67,7 @@ def keep(path: Path, folder: Path, who: Identity, model: Model | None = None) ->
     for name in ("steps_count", "damaged_count", "redacted_count"):
         if capture[name]:
             kinds[name.removesuffix("_count")] = capture[name]
-    return Kept(sum(t.num_rows for t in loaded.tables.values()), dict(kinds))
+    return Kept(sum(t.num_rows for t in loaded.tables.values()), dict(kinds), loaded.about.damage)
 
 
 def put(folder: Path, tables: dict[str, pa.Table]) -> None:

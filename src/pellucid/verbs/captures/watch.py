@@ -13,7 +13,7 @@ from pathlib import Path
 from pellucid.core.clock import Clock, monotonic_ns
 from pellucid.core.errors import CannotAnswer
 from pellucid.core.units import S_NS
-from pellucid.verbs.captures.ask import Wish
+from pellucid.verbs.captures.ask import Wish, check
 from pellucid.verbs.captures.profile import Taken, profile
 from pellucid.verbs.captures.when import Budget, Condition
 from pellucid.verbs.runs import is_recording, run_folder
@@ -59,12 +59,15 @@ def watch(
     """Returns how many were taken, when `stop()` or after `most`. An engine that is idle for once is asked again later.
     Raises CannotAnswer where no engine is being recorded."""
     folder, budget, count = run_folder(home, run), Budget(clock()), 0
+    check(wish)
     while not stop() and (most is None or count < most):
+        if not is_recording(folder):
+            raise CannotAnswer(f"run {folder.name} is not being recorded now. Try: pellucid run -- …, and profile then")
         if budget.allows(clock()) and (reason := trigger.due(folder, clock())):
             try:
                 taken = profile(home, str(folder), wish, stop)
             except CannotAnswer:
-                if stop() or not is_recording(folder):
+                if stop():
                     raise
             else:
                 budget.pay(taken.start_cost_ns + taken.stop_cost_ns)

@@ -9,6 +9,7 @@ A budget keeps what captures cost the engine under a share of the time since the
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -81,9 +82,12 @@ def _metric(name: str, text: str) -> str:
 
 def _number(text: str, whole: str) -> float:
     try:
-        return float(text)
-    except ValueError as error:
-        raise AskedWrongly(f"--when {whole!r}: {text!r} is no number; {GRAMMAR}") from error
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise AskedWrongly(f"--when {whole!r}: {text!r} is no number; {GRAMMAR}")
+    return number
 
 
 @dataclass(slots=True)

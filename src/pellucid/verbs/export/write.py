@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,6 +21,8 @@ def check(path: Path, force: bool) -> None:
     """Before anything is made. Raises AskedWrongly where the file is there or cannot be."""
     if path.is_dir():
         raise AskedWrongly(f"{path} is a folder. Try: {path / 'run.json.gz'}")
+    if path.exists() and not path.is_file():
+        raise AskedWrongly(f"{path} is no regular file. Try: - for stdout, or another name")
     if path.exists() and not force:
         raise AskedWrongly(f"{path} is there already. Try: --force, or another name")
     if not path.parent.is_dir():
@@ -29,7 +32,8 @@ def check(path: Path, force: bool) -> None:
 def write(pieces: Iterator[bytes], path: Path, force: bool) -> int:
     """Bytes on the disk. Raises AskedWrongly as `check`, Failed where the disk refuses; then no part is left."""
     check(path, force)
-    part = path.with_name(f"{path.name}.part")
+    path = path.resolve()       # what a link leads to is replaced, and not the link
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with ExitStack() as stack:
             out: IO[bytes] | gzip.GzipFile = stack.enter_context(part.open("wb"))

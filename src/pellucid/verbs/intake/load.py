@@ -60,7 +60,7 @@ class Loaded:
         return {"run_id": self.folder.name, "rows": self.rows, "units": {c: unit_of(c) for c in FOUND if unit_of(c)}}
 
 
-FOUND = ("file", "format", "engine", "engine_version", "model", "lines_count", "rows_count", "kinds")
+FOUND = ("file", "format", "engine", "engine_version", "model", "lines_count", "rows_count", "kinds", "damage")
 
 
 def load(paths: Sequence[Path], into: RecordInto, config: Path | None = None) -> Loaded:
@@ -85,8 +85,9 @@ def load(paths: Sequence[Path], into: RecordInto, config: Path | None = None) ->
             said = kind.load(path, place)
             found = {"rows_count": rows_count[0], **said, "file": path.name, "format": kind.name}
             rows.append({name: found.get(name) for name in FOUND})
-    except Unreadable as error:
-        raise AskedWrongly(f"{error}. Nothing after this file was loaded") from error
+    except (Unreadable, AskedWrongly) as error:
+        before = f"The {len(rows)} before it are in run {folder.name}" if rows else "The run is empty"
+        raise AskedWrongly(f"{error}. Nothing after this file was loaded. {before}") from error
     finally:
         writer.close()
     return Loaded(folder, rows)
@@ -102,6 +103,10 @@ def load_logs(paths: Sequence[Path], into: RecordInto) -> Loaded:
 
 def detect(path: Path) -> Format:
     """Raises AskedWrongly."""
+    if not str(path).isprintable() or any("\ud800" <= c <= "\udfff" for c in str(path)):
+        raise AskedWrongly(f"{str(path)!r}: give the file a name that can be printed")
+    if path.exists() and not path.is_file():
+        raise AskedWrongly(f"cannot read {path}: it is no regular file")
     try:
         head = content(path, HEAD_BYTES)
     except OSError as error:
@@ -143,7 +148,7 @@ def _page(path: Path, into: Into) -> dict[str, Any]:
 
 def _trace(path: Path, into: Into) -> dict[str, Any]:
     kept = keep(path, into.folder, Identity(new_capture_id(), path.name), into.model)
-    return {"rows_count": kept.rows_count, "model": None, "kinds": kept.kinds}
+    return {"rows_count": kept.rows_count, "kinds": kept.kinds, "damage": list(kept.damage) or None}
 
 
 FORMATS = (

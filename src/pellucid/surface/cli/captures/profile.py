@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     from pellucid.verbs.captures.profile import profile
 
     wish = Wish(args.steps, args.within / 1e9, args.shapes)
-    if args.when or args.every:
+    if args.when is not None or args.every:
         return _by_itself(args, wish)
     taken = profile(home(), args.run, wish, lambda: False, args.keep)
     if args.json:
@@ -61,8 +61,8 @@ def _by_itself(args: argparse.Namespace, wish: Wish) -> int:
     from pellucid.verbs.captures.when import condition
     from pellucid.verbs.record import stop_on_signals
 
-    asked = condition(args.when) if args.when else None
-    trigger = Trigger(args.every, asked, finding=bool(args.when) and asked is None)
+    asked = condition(args.when) if args.when is not None else None
+    trigger = Trigger(args.every, asked, finding=args.when is not None and asked is None)
 
     def took(reason: str, taken: Taken) -> None:
         if args.json:
@@ -70,5 +70,5 @@ def _by_itself(args: argparse.Namespace, wish: Wish) -> int:
         else:
             print("\n".join((f"{reason}:", *lines(taken))), flush=True)
 
-    watch(home(), args.run, wish, trigger, stop_on_signals(), took, most=1 if args.when else None)
+    watch(home(), args.run, wish, trigger, stop_on_signals(), took, most=None if args.every else 1)
     return 0

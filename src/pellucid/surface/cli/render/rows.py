@@ -15,6 +15,7 @@ from rich.table import Table
 from pellucid.surface.cli.render.page import MISSING, value
 
 GAP = 2
+MOST_CHARS = 60     # chosen: half a wide page; kernels have names of thousands. JSON and CSV have all of them
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -66,4 +67,5 @@ def fold(name: str, width: int) -> str:
 def _cell(name: str, cell: object, moments: Collection[str], origin_ns: int | None) -> str:
     if name in moments and isinstance(cell, int):
         return f"+{(cell - origin_ns) / 1e9:.3f}s" if origin_ns is not None else MISSING
-    return value(name, cell)
+    text = "".join(c if c.isprintable() else "\ufffd" for c in value(name, cell))
+    return text if len(text) <= MOST_CHARS else f"{text[:MOST_CHARS - 1]}…"

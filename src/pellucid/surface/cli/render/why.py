@@ -59,8 +59,9 @@ def subject(answer: Mapping[str, Any]) -> str:
             words.append(str(engine["model"]).rstrip("/").rsplit("/", 1)[-1])
     load = answer.get("load") or {}
     if load.get("captures_count"):
+        took = "not told" if load["kernels_ns"] is None else duration(load["kernels_ns"])
         words.append(f"{counted(load['captured_steps_count'], 'captured steps')}, "
-                     f"{counted(load['kernels_count'], 'kernels')} of {duration(load['kernels_ns'] or 0)}")  # fmt: skip
+                     f"{counted(load['kernels_count'], 'kernels')} of {took}")  # fmt: skip
     if load.get("span_ns"):
         things = "steps" if load.get("pages_count") is None else "metrics pages"
         seen = load.get("pages_count") if things != "steps" else load["steps_count"]
@@ -115,6 +116,10 @@ def setting(move: Mapping[str, Any]) -> str:
     if move["setting"]:
         return str(move["setting"])
     ours = f"{move['direction']} {move['knob']} to {number(move['target'])} {move['unit']}"
+    if move["unit"] == "switch":
+        ours = f"turn {'on' if move['target'] else 'off'} {move['knob']}"
+    elif move["unit"] == "version":
+        ours = f"set {move['knob']} to {number(move['target'])}"
     return f"{ours} (our name for it: the engine was not seen, or is one whose settings we do not know)"
 
 
