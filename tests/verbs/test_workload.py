@@ -76,3 +76,17 @@ def test_what_is_asked_wrongly_is_said_and_nothing_is_written(
 def test_a_file_that_is_there_is_written_over_when_asked() -> None:
     assert main(["workload", "import", "m", "a", "--force"]) == 0
     assert main(["workload", "show", "a"]) == 0
+
+
+def test_a_run_is_made_a_workload(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["workload", "record", "w", "--run", "example"]) == 0
+    assert "w: 203 requests," in capsys.readouterr().out
+    main(["workload", "show", "w", "--json"])
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["requests_count"] == shown["sharing"]["seen_count"] == 203
+    assert {row["task"] for row in shown["tasks"]} == {"story", "document", "short:completions:text"}
+
+
+def test_a_run_that_is_not_there_is_asked_wrongly(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["workload", "record", "w", "--run", "gone"]) == 2
+    assert "gone" in capsys.readouterr().err

@@ -60,6 +60,7 @@ class Rows:
     read_count: int = 0                                           # requests or lines looked at
     left_out: Counter[str] = field(default_factory=Counter)      # reason → how many
     notes: list[str] = field(default_factory=list)
+    in_order: bool = True                                         # they should come as they arrived; else it is noted
     _waiting: list[tuple[Any, ...]] = field(default_factory=list)
     _batches: list[pa.RecordBatch] = field(default_factory=list)
 
@@ -77,7 +78,8 @@ class Rows:
         back_count = _back_count(table)
         if back_count:
             table = table.take(pc.sort_indices(table, [("arrival_ns", "ascending")]))     # stable; nulls come last
-            self.notes.append(f"{back_count:,} requests stood in the source before one that arrived earlier: sorted")
+            if self.in_order:
+                self.notes.append(f"{back_count:,} requests stood before one that had arrived earlier: sorted")
         reasons = {**BLIND, **(why_missing or {})}
         missing = {n: reasons[n] for n in SCHEMA.names if n in reasons and table.column(n).null_count == len(table)}
         counts = len(table), self.read_count, dict(self.left_out)

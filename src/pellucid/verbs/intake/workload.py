@@ -13,14 +13,16 @@ from typing import Any
 
 import msgspec
 
+from pellucid.store.read import open_run
 from pellucid.verbs.export.write import check
 from pellucid.verbs.site import site_key
 from pellucid.workload.file import About, Workload, read, write
 from pellucid.workload.read_any import read_any
+from pellucid.workload.recorded import recorded
 from pellucid.workload.servegen import Draw
 from pellucid.workload.statistics import QUANTILES, Arrivals, Lengths, Sharing, Statistics, statistics
 
-__all__ = ["Arrivals", "Draw", "Lengths", "Made", "Out", "Sharing", "Shown", "import_files", "show"]
+__all__ = ["Arrivals", "Draw", "Lengths", "Made", "Out", "Sharing", "Shown", "import_files", "record_run", "show"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,12 @@ def import_files(paths: Sequence[Path], out: Out, home: Path, draw: Draw) -> Mad
     """`home`: whose key hashes token ids. Raises AskedWrongly, also where `out` is there; Failed on a full disk."""
     check(out.path, out.force)
     return made(read_any(paths, site_key(home), draw), out)
+
+
+def record_run(folder: Path, out: Out) -> Made:
+    """Raises AskedWrongly where `out` is there, CannotAnswer where the run has no request."""
+    check(out.path, out.force)
+    return made(recorded(open_run(folder), folder.name), out)
 
 
 def show(path: Path) -> Shown:

@@ -6,14 +6,15 @@ import argparse
 from typing import TYPE_CHECKING
 
 from pellucid.core.errors import AskedWrongly
-from pellucid.surface.cli.options import json_option, path, print_json, say, span_ns
+from pellucid.surface.cli.options import json_option, path, print_json, run_option, say, span_ns
 
 if TYPE_CHECKING:
     from pellucid.verbs.intake.workload import Made
 
 NAME = "workload"
-HELP = """Make a workload file of somebody's trace, and say what it is like.
+HELP = """Make a workload file of a run or of somebody's trace, and say what it is like.
 
+    pellucid workload record chat.parquet --run example
     pellucid workload import conversation_trace.jsonl.gz chat.parquet
     pellucid workload import chunk-63-trace.csv chunk-63-dataset.json client.parquet --seed 7 --span 10m
     pellucid workload show chat.parquet
@@ -26,6 +27,7 @@ drawn. What a file is, is seen from its contents; packed with gzip or not."""
 def prepare(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     _import(actions.add_parser("import", help="make a workload of a trace"))
+    _record(actions.add_parser("record", help="make a workload of a run"))
     _show(actions.add_parser("show", help="load, lengths, what prompts share, and what is blind"))
 
 
@@ -35,6 +37,11 @@ def _import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn (ServeGen; default: 0)")
     parser.add_argument("--start", type=span_ns, metavar="SPAN", help="draw from there in the trace (default: where most requests are)")  # noqa: E501
     parser.add_argument("--span", type=span_ns, default=3_600_000_000_000, metavar="SPAN", help="draw so much of it (default: 1h)")  # noqa: E501
+
+
+def _record(parser: argparse.ArgumentParser) -> None:
+    _out(parser)
+    run_option(parser)
 
 
 def _show(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +56,7 @@ def _out(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    return {"import": _run_import, "show": _run_show}[args.action](args)
+    return {"import": _run_import, "record": _run_record, "show": _run_show}[args.action](args)
 
 
 def _run_import(args: argparse.Namespace) -> int:
@@ -60,6 +67,15 @@ def _run_import(args: argparse.Namespace) -> int:
         raise AskedWrongly(f"--seed {args.seed} is not between 0 and 2^63")
     draw = Draw(args.seed, None if args.start is None else args.start / 1e9, args.span / 1e9)
     _tell(import_files(args.files, Out(args.out, args.force), home(), draw), args.json)
+    return 0
+
+
+def _run_record(args: argparse.Namespace) -> int:
+    from pellucid.core.settings import home
+    from pellucid.verbs.intake.workload import Out, record_run
+    from pellucid.verbs.runs import run_folder
+
+    _tell(record_run(run_folder(home(), args.run), Out(args.out, args.force)), args.json)
     return 0
 
 
