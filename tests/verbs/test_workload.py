@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -90,3 +91,33 @@ def test_a_run_is_made_a_workload(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_run_that_is_not_there_is_asked_wrongly(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["workload", "record", "w", "--run", "gone"]) == 2
     assert "gone" in capsys.readouterr().err
+
+
+def test_prompts_are_lines_of_json_to_a_file_or_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["workload", "import", "m", "w"])
+    words = ["--vocabulary", "1000", "--reserved", "3", "--seed", "8"]
+    assert main(["workload", "synthesise", "w", "p.jsonl.gz", *words]) == 0
+    assert "seed 8" in capsys.readouterr().err
+    lines = gzip.decompress(Path("p.jsonl.gz").read_bytes())
+    first, second, third = map(json.loads, lines.splitlines())
+    assert [len(x["prompt_token_ids"]) for x in (first, second, third)] == [1030, 1024, 90]
+    assert first["prompt_token_ids"][:1024] == second["prompt_token_ids"]
+    assert first["prompt_token_ids"][:90] == third["prompt_token_ids"]
+    assert all(3 <= token < 1000 for token in first["prompt_token_ids"])
+    assert {k: v for k, v in second.items() if k != "prompt_token_ids"} == {
+        "arrival_ns": 3_000_000_000, "output_tokens": 7}  # fmt: skip
+    assert main(["workload", "synthesise", "w", "-", *words, "--limit", "2"]) == 0
+    assert capsys.readouterr().out.splitlines() == lines.decode().splitlines()[:2]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["w", "a", "--vocabulary", "9"], "is there already"), (["m", "p", "--vocabulary", "9"], "is no workload"),
+     (["w", "p", "--vocabulary", "1"], "nothing to draw from"),
+     (["w", "-", "--vocabulary", "9", "--seed", "-4"], "--seed")],
+)  # fmt: skip
+def test_prompts_that_cannot_be_made_are_said(capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+    main(["workload", "import", "m", "w"])
+    assert main(["workload", "synthesise", *words]) == 2
+    assert said in capsys.readouterr().err
+    assert not list(Path().glob("p*"))

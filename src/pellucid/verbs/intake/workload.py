@@ -1,12 +1,13 @@
 """`pellucid workload`: traces of others or a run → a workload file, and what such a file is like.
 
     import_files([Path("trace.jsonl.gz")], Out(Path("w.parquet")), home, Draw()) → Made
+    synthesise(Path("w.parquet"), Vocabulary(151_643), seed=0) → {"arrival_ns": 0, …, "prompt_token_ids": […]} a line
     show(Path("w.parquet")).json() → {"requests_count": 12031, "arrivals": {"rate_per_s": 3.4, "gap_cv": null, …}, …}
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,20 @@ import msgspec
 
 from pellucid.store.read import open_run
 from pellucid.verbs.export.write import check
+from pellucid.verbs.export.write import write as write_pieces
 from pellucid.verbs.site import site_key
 from pellucid.workload.file import About, Workload, read, write
+from pellucid.workload.prompts import Vocabulary, prompts
 from pellucid.workload.read_any import read_any
 from pellucid.workload.recorded import recorded
 from pellucid.workload.servegen import Draw
 from pellucid.workload.statistics import QUANTILES, Arrivals, Lengths, Sharing, Statistics, statistics
 
-__all__ = ["Arrivals", "Draw", "Lengths", "Made", "Out", "Sharing", "Shown", "import_files", "record_run", "show"]
+__all__ = ["Arrivals", "Draw", "Lengths", "Made", "Out", "Sharing", "Shown", "Vocabulary", "import_files", "record_run",
+           "show", "synthesise", "write_prompts"]  # fmt: skip
+# What is told of a request beside its prompt; what is null is left out.
+TOLD = ["arrival_ns", "output_tokens", "task", "session", "response_format", "think_ns", "temperature", "top_p",
+        "max_tokens"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,24 @@ def record_run(folder: Path, out: Out) -> Made:
     """Raises AskedWrongly where `out` is there, CannotAnswer where the run has no request."""
     check(out.path, out.force)
     return made(recorded(open_run(folder), folder.name), out)
+
+
+def synthesise(path: Path, vocabulary: Vocabulary, seed: int, limit: int | None = None) -> Iterator[bytes]:
+    """JSON lines, one for each of the first `limit` requests (None: all): its arrival and lengths, and a prompt's ids.
+
+    Raises AskedWrongly where it is no workload.
+    """
+    workload = read(path)
+    requests = workload.requests.slice(0, limit)
+    rows = (row for batch in requests.select(TOLD).to_batches(max_chunksize=1024) for row in batch.to_pylist())
+    for row, tokens in zip(rows, prompts(Workload(workload.about, requests), vocabulary, seed), strict=True):
+        said = {name: value for name, value in row.items() if value is not None}
+        yield msgspec.json.encode({**said, "prompt_token_ids": tokens.tolist()}) + b"\n"
+
+
+def write_prompts(path: Path, out: Out, vocabulary: Vocabulary, seed: int, limit: int | None = None) -> int:
+    """Bytes on the disk, packed where the name ends in .gz. Raises AskedWrongly as `synthesise`, Failed."""
+    return write_pieces(synthesise(path, vocabulary, seed, limit), out.path, out.force)
 
 
 def show(path: Path) -> Shown:
