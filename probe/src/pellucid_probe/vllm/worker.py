@@ -18,7 +18,7 @@ EXECUTE = Target("vllm.v1.worker.worker_base", "WorkerWrapperBase.execute_model"
 FORWARD = Target("vllm.forward_context", "create_forward_context", ("attn_metadata", "vllm_config"))
 
 TARGETS: Dict[str, Tuple[Target, ...]] = {
-    "worker.times": (EXECUTE,), "worker.graph_mode": (FORWARD,), **experts.TARGETS,
+    "worker.times": (EXECUTE,), "worker.graph_mode": (FORWARD,), "worker.captures": (EXECUTE,), **experts.TARGETS,
 }  # fmt: skip
 NO_DEVICE_CLOCK = "the worker's wall time is recorded; device events are not read"
 
@@ -29,7 +29,6 @@ class Worker:
         self.experts = experts.Experts(process)
         self.capture = Capture(process.where, process.name, profiler.make, profiler.label)
         process.on_poll.append(self.capture.look)
-        process.facts["worker.captures"] = Fact(*profiler.seen())
         self._ready, self.governor = process.outbox.ready, process.governed()
         self._execute: Optional[Tuple[int, int, int]] = None    # step, start, end: waiting for its sampling
         self._looked = False
@@ -39,6 +38,8 @@ class Worker:
         self._graph_mode = self._padded_tokens = records.UNSEEN
         process.optional_facts += ["worker.times", "worker.graph_mode", "worker.padded_tokens"]
         process.see("worker.times", [StepHook(EXECUTE, self._executed, before=self._executing)])
+        times = process.facts["worker.times"]     # steps are counted where they are timed
+        process.facts["worker.captures"] = Fact(*profiler.seen()) if times.state == "visible" else times
         process.see("worker.graph_mode", [Hook(FORWARD, after=self._forward)])
         graph = process.facts["worker.graph_mode"]
         process.facts["worker.padded_tokens"] = Fact(graph.state, graph.reason, graph.collect)
