@@ -125,7 +125,8 @@ def test_a_line_of_json_that_cannot_be_is_counted(tmp_path: Path, line: str, rea
         ("2023-11-16 18:17:05,-3,8", "negative"), ("2023-11-16 18:17:05,3,-8", "negative"),
         ("2023-11-16 18:17:05,,8", "no prompt"), ("2023-11-16 18:17:05,0,8", "no prompt"),
         ("2023-11-16 18:17:05,ten,8", "unreadable"), ("2023-11-16 18:17:05,1.5,8", "unreadable"),
-        ("2023-13-16 18:17:05,1,8", "unreadable"), ("5,1,8", "unreadable"), ("2023-11-16 18:17:05,1", "unreadable"),
+        ("2023-13-16 18:17:05,1,8", "unreadable"), ("2823-11-16 18:17:05,1,8", "unreadable"),
+        ("1969-11-16 18:17:05,1,8", "negative"), ("5,1,8", "unreadable"), ("2023-11-16 18:17:05,1", "unreadable"),
         ("2023-11-16 18:17:05,1,8,9", "unreadable"), ("2023-11-16 18:17:05,nan,8", "unreadable"),
         ("2023-11-16 18:17:05,1e999999,8", "unreadable"), ('2023-11-16 18:17:05,"1,8', "unreadable"),
     ],
@@ -218,3 +219,18 @@ def test_a_public_trace_has_the_lengths_and_prefixes_of_its_lines() -> None:
     lines = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
     wanted = [(x["timestamp"] * 1_000_000, x["input_length"], x["output_length"], x["hash_ids"]) for x in lines]
     assert columns(read_any([path], KEY, Draw()), *LENGTHS, "blocks") == wanted
+
+
+@pytest.mark.parametrize("text", [MOONCAKE, AZURE, BURSTGPT, SHAREGPT, VIDUR, LLMSERVINGSIM])
+def test_damage_anywhere_is_refused_or_counted_and_never_more_than_its_lines(tmp_path: Path, text: str) -> None:
+    """A number changed into another is still one; what is refused here is what no request can be."""
+    whole = len(trace(tmp_path, text))
+    for at in range(0, len(text), 5):
+        for odd in ("-", "9" * 30, "\0", '"', "1e99", "\n"):
+            try:
+                found = trace(tmp_path, text[:at] + odd + text[at + 1 :])
+            except AskedWrongly:
+                continue
+            assert found.requests.column("prompt_tokens").to_numpy().min() > 0
+            assert len(found) + sum(found.about.left_out.values()) == found.about.read_count
+            assert whole - 2 <= len(found) <= whole + 1

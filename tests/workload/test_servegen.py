@@ -82,7 +82,12 @@ def test_a_span_without_requests_or_with_too_many_is_refused(tmp_path: Path, tex
         drawn(tmp_path, draw, text)
 
 
-@pytest.mark.parametrize("dataset", [DATASET[:-20], '{"0": {"input_tokens": 5, "output_tokens": "{}"}}'])
+ODD_DATASETS = (DATASET[:-20], '{"0": {"input_tokens": 5, "output_tokens": "{}"}}', DATASET.replace("600", "nan"),
+                DATASET.replace("0.75", "1e99"), DATASET.replace("200:", "-200:"),
+                DATASET.replace("200:", "99999999999:"))  # fmt: skip
+
+
+@pytest.mark.parametrize("dataset", ODD_DATASETS)
 def test_histograms_that_do_not_read_are_refused(tmp_path: Path, dataset: str) -> None:
     with pytest.raises(AskedWrongly, match="do not read"):
         trace(tmp_path, TRACE, dataset)

@@ -58,10 +58,7 @@ def scaled_ns(text: str, unit_ns: int) -> int | None:
     value = _decimal(text)
     if value is None:
         return None
-    found = int((value * unit_ns).to_integral_value())
-    if not 0 <= found < MOST_NS:
-        _refuse(NEGATIVE if found < 0 else UNREADABLE)
-    return found
+    return _moment(int((value * unit_ns).to_integral_value()))
 
 
 def wall_ns(text: str) -> int | None:
@@ -77,7 +74,13 @@ def wall_ns(text: str) -> int | None:
     except ValueError:
         _refuse(UNREADABLE)
     seconds = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
-    return seconds * S_NS + int((fraction or "0").ljust(9, "0"))
+    return _moment(seconds * S_NS + int((fraction or "0").ljust(9, "0")))
+
+
+def _moment(value_ns: int) -> int:
+    if not 0 <= value_ns < MOST_NS:
+        _refuse(NEGATIVE if value_ns < 0 else UNREADABLE)
+    return value_ns
 
 
 def _decimal(text: str) -> Decimal | None:

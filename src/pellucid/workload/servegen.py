@@ -25,7 +25,7 @@ import numpy as np
 from pellucid.core.errors import AskedWrongly
 from pellucid.core.packed import content
 from pellucid.core.units import S_NS
-from pellucid.workload.fields import UNREADABLE
+from pellucid.workload.fields import MOST_TOKENS, UNREADABLE
 from pellucid.workload.lines import Lines
 from pellucid.workload.rows import Request, Rows
 
@@ -80,7 +80,7 @@ def is_dataset(head: bytes) -> bool:
 
 def read_pair(trace: Path, dataset: Path, draw: Draw, rows: Rows) -> None:
     """Adds what is drawn. Raises AskedWrongly where the span has no request, OSError."""
-    windows, lengths = list(_windows(trace, rows)), list(_lengths(dataset))
+    windows, lengths = list(_windows(trace, rows)), _lengths(dataset)
     start_s = _busiest(windows, draw.span_s) if draw.start_s is None else draw.start_s
     asked = [w for w in windows if w.end_s > start_s and w.start_s < start_s + draw.span_s and w.rate_per_s > 0]
     expected = sum(w.rate_per_s * (w.end_s - w.start_s) for w in asked)
@@ -166,25 +166,35 @@ def _window(text: str) -> Window | None:
     return Window(start_s, start_s, rate, cells[3], shape) if fits else None
 
 
-def _lengths(dataset: Path) -> Iterator[Lengths]:
+def _lengths(dataset: Path) -> list[Lengths]:
     """Windows with histograms; those without are silent. Raises AskedWrongly."""
     try:
         said = msgspec.json.decode(content(dataset), type=dict[str, dict[str, str]])
-        starts = sorted((float(start), start) for start in said)
-    except (msgspec.MsgspecError, ValueError) as error:
+        return sorted(filter(None, map(_window_lengths, said.items())), key=lambda found: found.start_s)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise AskedWrongly(f"{dataset}: the histograms of lengths do not read: {error}. Is the file whole?") from error
-    for start_s, name in starts:
-        parts = tuple(h for p in PARTS if (h := _histogram(said[name].get(p, ""))) is not None)
-        output = _histogram(said[name].get("output_tokens", ""))
-        if parts and output is not None:
-            yield Lengths(start_s, parts, output)
+
+
+def _window_lengths(entry: tuple[str, dict[str, str]]) -> Lengths | None:
+    """Raises ValueError."""
+    start, texts = entry
+    if not start.isdecimal():
+        raise ValueError(f"{start[:20]!r} is no second at which a window starts")
+    parts = tuple(h for p in PARTS if (h := _histogram(texts.get(p, "{}"))) is not None)
+    output = _histogram(texts.get("output_tokens", "{}"))
+    return Lengths(float(start), parts, output) if parts and output is not None else None
 
 
 def _histogram(text: str) -> Histogram | None:
-    """`{331: 0.0686, 332: 0.0124}`; None for an empty one."""
-    pairs = [(float(length), float(share)) for length, share in _PAIR.findall(text)]
+    """`{331: 0.0686, 332: 0.0124}`; None for an empty one. Raises ValueError."""
+    if text == "{}":
+        return None
+    found = [_PAIR.fullmatch(pair) for pair in text.removeprefix("{").removesuffix("}").split(", ")]
+    pairs = [(float(m[1]), float(m[2])) for m in found if m]
+    if len(pairs) < len(found) or not all(length <= MOST_TOKENS and share <= 1 for length, share in pairs):
+        raise ValueError(f"{text[:20]!r}… is no histogram")
     shares = np.array([share for _, share in pairs])
-    if not len(shares) or shares.sum() <= 0:
+    if shares.sum() <= 0:
         return None
     return Histogram(np.array([length for length, _ in pairs]).astype(np.int64), shares / shares.sum())
 

@@ -143,8 +143,8 @@ def _gap_blind(times_ns: Integers, stamps: Integers) -> str:
     together = 1 - len(steps) / gaps_count
     step_ns = float(np.quantile(steps, STEP_QUANTILE, method="inverted_cdf"))
     if together > COARSE_RATIO and step_ns > COARSE_RATIO * (stamps[-1] - stamps[0]) / gaps_count:
-        step = duration(float(np.median(steps)))
-        return f"{percent(together)} of requests have the time of the one before; times are mostly {step} apart"
+        step = duration(step_ns)
+        return f"{percent(together)} of requests have the time of the one before; others come {step} or more after it"
     return ""
 
 

@@ -1,7 +1,7 @@
 """`pellucid workload show` on one screen.
 
     requests    12,031 over 59 min, 3.4 a second
-    bursts      blind: 90% of requests have the time of the one before; times are mostly 3.0 s apart
+    bursts      blind: 90% of requests have the time of the one before; others come 3.0 s or more after it
     prompt      p10 964 · p50 6,909 · p90 27,367 · p99 85,401 · most 126,195 · mean 12,035 tokens
 """
 
