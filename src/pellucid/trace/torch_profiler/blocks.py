@@ -20,7 +20,8 @@ from pellucid.trace.timeline import Damage
 EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 LIST = re.compile(rb"\s*\[")
 SEAM = re.compile(rb'\}\s*,(?=\s*\{\s*"(?:ph|name|cat|ts|pid|tid|args)"\s*:)')
-LOOK_BACK_BYTES = 1 << 15           # where the last seam of a block usually is: an event has a few hundred bytes
+LOOK_BACK_BYTES = 1 << 15           # where the last seam of a block is: an event has a few hundred bytes
+SHORT_LOOK_BYTES = 1 << 12          # where it usually is
 LONGEST_EVENT_BYTES = 64 << 20      # chosen: what may be held while no seam comes, a fraction of the memory allowed
 LONGEST_EDGE_BYTES = 64 << 20       # the same for what stands before and after the events
 
@@ -94,7 +95,7 @@ class Blocks:
 
 def _last_seam(text: bytes, offset: int = 0) -> tuple[int, int] | None:
     """(end of the last event that is whole, start of what follows its comma), counted from `offset`."""
-    for look in (LOOK_BACK_BYTES, len(text)):
+    for look in (SHORT_LOOK_BYTES, LOOK_BACK_BYTES, len(text)):
         if seams := deque(SEAM.finditer(text, max(0, len(text) - look)), maxlen=1):
             return seams[0].start() + 1 - offset, seams[0].end() - offset
     return None

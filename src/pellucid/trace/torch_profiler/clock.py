@@ -26,6 +26,7 @@ NS_IN_US = 1000
 EXACT_BELOW_US = float(2**43)
 LONGEST_US = float(2**62 // NS_IN_US)       # of what fits in int64 nanoseconds
 THREE_DECIMALS = re.compile(rb"(?:\d{1,16}\.\d{3},)*\d{1,16}\.\d{3}")      # as the profiler prints a time
+LOOKED_AT_BYTES = 1 << 12                   # of a block: a few events
 MANY_DIGITS = re.compile(rb'"ts"\s*:\s*\d{14,}\.\d')
 
 
@@ -35,8 +36,7 @@ class NotExact(Exception):
 
 def many_digits(block: bytes) -> bool:
     """Whether times look too long for floats: a guess that saves decoding twice."""
-    found = MANY_DIGITS.search(block, 0, 1 << 16)
-    return found is not None
+    return MANY_DIGITS.search(block, 0, LOOKED_AT_BYTES) is not None
 
 
 def times(events: Sequence[Event]) -> tuple[Longs, Longs, NDArray[np.bool]]:
@@ -63,10 +63,14 @@ def to_ns(values_us: Sequence[Any], about: bool = False) -> tuple[Longs, NDArray
         if not about and any(type(v) is float and abs(v) >= EXACT_BELOW_US for v in values_us):
             raise NotExact
         return _each_to_ns(values_us)
-    good = np.abs(read) < LONGEST_US          # False for NaN
-    if not about and (good & (np.abs(read) >= EXACT_BELOW_US)).any():
-        raise NotExact
-    kept = np.where(good, read, 0.0)
+    size = np.abs(read)
+    if not read.size or size.max() < EXACT_BELOW_US:        # False with a NaN among them
+        kept, good = read, np.ones(read.size, bool)
+    else:
+        good = size < LONGEST_US                # False for NaN
+        if not about and (good & (size >= EXACT_BELOW_US)).any():
+            raise NotExact
+        kept = np.where(good, read, 0.0)
     whole = np.floor(kept)
     return whole.astype(np.int64) * NS_IN_US + np.rint((kept - whole) * NS_IN_US).astype(np.int64), good
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from pellucid.trace.link import Hints, distinct, linked
+from pellucid.trace.link import Hints, linked
 from pellucid.trace.redact import Redactor
 from pellucid.trace.timeline import (
     ANNOTATION,
@@ -48,6 +49,7 @@ HOST_KINDS = {"cpu_op": OP, "Operator": OP, "user_annotation": ANNOTATION, "gpu_
               **dict.fromkeys(("cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "xpu_runtime", "xpu_driver",
                                "mtia_runtime", "privateuse1_runtime", "privateuse1_driver"), RUNTIME)}  # fmt: skip
 HALF = "begin and end of a range stand apart: they are not joined"
+NO_JSON = b"\0"         # stands between texts: in none of them is it allowed
 BAD_TIME = "an event has no start, no duration or one below zero"
 
 
@@ -59,6 +61,7 @@ class Columns:
     texts: Numbered[bytes] = field(default_factory=Numbered)
     extents: dict[tuple[int, ...], int] = field(default_factory=lambda: {(): NOT_TOLD})
     threads: dict[tuple[int, int], int] = field(default_factory=dict)
+    thread_numbers: dict[Any, dict[Any, int]] = field(default_factory=dict)     # the same by process, then by thread
     kernels: dict[str, list[Longs]] = field(default_factory=dict)
     host: dict[str, list[Longs]] = field(default_factory=dict)
     events_count: int = 0           # of all kinds, dropped ones too
@@ -66,24 +69,26 @@ class Columns:
 
     def add(self, events: Sequence[Event]) -> None:
         """Raises NotExact before anything is kept."""
-        device = [e for e in events if e.cat in DEVICE_KINDS and e.ph == "X"]
-        host = [e for e in events if e.cat in HOST_KINDS and e.ph == "X"]
-        device_times, host_times = times(device), times(host)
+        whole = [e for e in events if e.ph == "X"]
+        device = [e for e in whole if e.cat in DEVICE_KINDS]
+        host = [e for e in whole if e.cat in HOST_KINDS]
+        start_ns, duration_ns, good = times(device + host)
         self.events_count += len(events)
-        others = [e for e in events if e.ph in ("B", "M")]
-        self.damage.lost(HALF, sum(e.ph == "B" for e in others))
-        self.redactor.dropped(sum(e.name in ("process_name", "thread_name") for e in others))
-        self._add_device(*self._in_time(device, device_times))
-        self._add_host(*self._in_time(host, host_times))
+        if len(whole) < len(events):
+            others = [e for e in events if e.ph in ("B", "M")]
+            self.damage.lost(HALF, sum(e.ph == "B" for e in others))
+            self.redactor.dropped(sum(e.name in ("process_name", "thread_name") for e in others))
+        if not good.all():
+            self.damage.lost(BAD_TIME, int((~good).sum()))
+            known = good.tolist()
+            device, host = list(compress(device, known)), list(compress(host, known[len(device):]))
+            start_ns, duration_ns = start_ns[good], duration_ns[good]
+        if device or not self.kernels:      # most blocks have only one of the two
+            self._add_device(device, start_ns[:len(device)], duration_ns[:len(device)])
+        if host or not self.host:
+            self._add_host(host, start_ns[len(device):], duration_ns[len(device):])
         if self.flows:
             self.flows.add(events)
-
-    def _in_time(self, events: list[Event], found: tuple[Longs, Longs, Any]) -> tuple[list[Event], Longs, Longs]:
-        start_ns, duration_ns, good = found
-        if good.all():
-            return events, start_ns, duration_ns
-        self.damage.lost(BAD_TIME, int((~good).sum()))
-        return [e for e, ok in zip(events, good, strict=True) if ok], start_ns[good], duration_ns[good]
 
     def _add_device(self, events: list[Event], start_ns: Longs, duration_ns: Longs) -> None:
         args = [e.args or NO_ARGS for e in events]
@@ -106,25 +111,38 @@ class Columns:
 
     def _add_host(self, events: list[Event], start_ns: Longs, duration_ns: Longs) -> None:
         args = [e.args or NO_ARGS for e in events]
-        text = self.texts
         _append(self.host, {
             "name": longs([self.names[e.name] for e in events]),
             "kind": longs([HOST_KINDS[e.cat] for e in events]),
             "start_ns": start_ns, "duration_ns": duration_ns,
-            "thread": self._threads(longs([e.pid for e in events]), longs([e.tid for e in events])),
+            "thread": self._threads([e.pid for e in events], [e.tid for e in events]),
             "correlation": longs([a.correlation for a in args]),
             "external": longs([a.external for a in args]),
-            "shapes": longs([NOT_TOLD if a.shapes is NOTHING else text[bytes(a.shapes)] for a in args]),
-            "types": longs([NOT_TOLD if a.types is NOTHING else text[bytes(a.types)] for a in args]),
-            "scalars": longs([NOT_TOLD if a.scalars is NOTHING else text[bytes(a.scalars)] for a in args]),
+            "shapes": self._texts([a.shapes for a in args]),
+            "types": self._texts([a.types for a in args]),
+            "scalars": self._texts([a.scalars for a in args]),
         })  # fmt: skip
 
-    def _threads(self, processes: Longs, threads: Longs) -> Longs:
-        """Numbers of pairs."""
-        (process, which_process), (thread, which_thread) = distinct(processes), distinct(threads)
-        pair, which = distinct(which_process * len(thread) + which_thread)
-        keys = [(int(process[p // len(thread)]), int(thread[p % len(thread)])) for p in pair]
-        return longs([self.threads.setdefault(key, len(self.threads)) for key in keys])[which]
+    def _texts(self, raws: Sequence[msgspec.Raw]) -> Longs:
+        """Numbers of texts; those that are not told are empty. Made bytes all at once: faster than one by one."""
+        if not [raw for raw in raws if raw is not NOTHING]:
+            return np.full(len(raws), NOT_TOLD, np.int64)
+        number, texts = self.texts, NO_JSON.join(raws).split(NO_JSON)
+        if len(texts) != len(raws):
+            texts = [bytes(raw) for raw in raws]
+        return longs([number[text] if text else NOT_TOLD for text in texts])
+
+    def _threads(self, processes: Sequence[int | str], threads: Sequence[int | str]) -> Longs:
+        """Numbers of pairs. Looked up in two steps: a tuple for each event would be work for the garbage collector."""
+        known = self.thread_numbers
+        try:
+            return longs([known[process][thread] for process, thread in zip(processes, threads, strict=True)])
+        except KeyError:
+            whole = longs(processes).tolist(), longs(threads).tolist()
+        for process, thread in sorted(set(zip(*whole, strict=True))):
+            number = self.threads.setdefault((process, thread), len(self.threads))
+            known.setdefault(process, {})[thread] = number
+        return longs([known[process][thread] for process, thread in zip(*whole, strict=True)])
 
     def _collective(self, args: Args) -> int:
         told = {"name": args.collective, "in_elements": args.in_elements, "out_elements": args.out_elements,
