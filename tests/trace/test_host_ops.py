@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from pellucid.trace.host_ops import own_ns, with_host_kernels
+from pellucid.trace.load import label
 from pellucid.trace.timeline import OP, RUNTIME, About, Device, Timeline, host_of, kernels_of
 
 
@@ -45,3 +47,15 @@ def test_where_there_was_a_device_operators_are_no_kernels() -> None:
     described = timeline((OP, 0, 100, 0))
     described = replace(described, about=replace(described.about, devices=(Device(0, "x", None, None, None),)))
     assert [with_host_kernels(seen) is seen for seen in (called, described)] == [True, True]
+
+
+TOLD = {"_C::onednn_mm": "gemm", "_C::fused_gumbel_argmax": "sampling", "_C::cpu_attention_with_kv_cache": "attention",
+        "vllm::unified_attention_with_output": "attention", "aten::mm": "gemm", "aten::matmul": "gemm",
+        "_C::rotary_embedding": "rope", "aten::slice": "unknown"}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_operators_are_told_by_their_own_names_but_no_kernel_of_a_library_is_claimed(name: str) -> None:
+    seen = replace(with_host_kernels(timeline((OP, 0, 100, 0))), names=(name,))
+    (found,) = label(seen)
+    assert (found.category, found.detail, found.library) == (TOLD[name], "", "")

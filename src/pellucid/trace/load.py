@@ -73,15 +73,22 @@ def label(timeline: Timeline) -> list[Label]:
     """One for each kernel; each name is read once with each of its operators."""
     known: dict[tuple[int, int], Label] = {}
     out = []
-    operators = len(timeline.kernels) > 0 and bool((timeline.kernels.device < 0).all())     # no names of kernels then
+    operators = len(timeline.kernels) > 0 and bool((timeline.kernels.device < 0).all())     # in the place of kernels
     for name, op in zip(timeline.kernels.name.tolist(), timeline.kernels.op.tolist(), strict=True):
         launched_by = int(timeline.host.name[op]) if op >= 0 else -1
         if (name, launched_by) not in known:
-            known[name, launched_by] = classify(
-                "" if operators else timeline.names[name], timeline.names[launched_by] if launched_by >= 0 else None
-            )
+            text, by = timeline.names[name], timeline.names[launched_by] if launched_by >= 0 else None
+            known[name, launched_by] = _of_operator(text) if operators else classify(text, by)
         out.append(known[name, launched_by])
     return out
+
+
+def _of_operator(name: str) -> Label:
+    """The framework's own are told as operators only. An engine's own are named as its kernels are, but which kernel
+    there is on a device, and of which library, is not told of one that ran on none."""
+    if name.startswith("aten::"):
+        return classify("", name)
+    return replace(classify(name, name), detail="", library="")
 
 
 def ceilings_of(timeline: Timeline) -> Ceilings | None:
