@@ -33,7 +33,14 @@ def page() -> str:
         )  # fmt: skip
         command.prepare(sub)
         parts.append(f"## pellucid {command.NAME}\n\n{block(sub.format_help())}")
+        parts += [f"### {action.prog}\n\n{block(action.format_help())}" for action in actions(sub)]
     return "\n".join(parts)
+
+
+def actions(command: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    """Parsers of a command's own sub-commands."""
+    groups = [a for a in command._actions if isinstance(a, argparse._SubParsersAction)]
+    return [parser for group in groups for parser in group.choices.values()]
 
 
 def block(text: str) -> str:
