@@ -108,7 +108,7 @@ def efficiency(work: Work, ceilings: Ceilings, duration_ns: float) -> Efficiency
     for part, amounts in _rates(work, ceilings).items():
         limit_ns = _ns([(amount, _limit(rate)) for amount, rate in amounts])
         if duration_ns < limit_ns:
-            return Impossible(_impossible(part, work, ceilings, limit_ns / duration_ns), found)
+            return Impossible(_impossible(part, work, ceilings, _ns(amounts) / duration_ns), found)
     return Efficiency(found.time_ns / duration_ns, found)
 
 
