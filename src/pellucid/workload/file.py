@@ -12,7 +12,6 @@ Metadata, one JSON under the key `pellucid.workload`: `About`. Moments count fro
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +19,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pellucid.core.errors import AskedWrongly, Failed
+from pellucid.core.errors import AskedWrongly
+from pellucid.core.whole import replacing
 from pellucid.store.column import F64, STR, Column, columns
 
 VERSION = 1
@@ -74,18 +74,10 @@ class Workload:
 def write(workload: Workload, path: Path) -> int:
     """Bytes on the disk: the whole file or none. Raises Failed where the disk refuses."""
     metadata = {KEY: msgspec.json.encode(workload.about)}
-    part = path.with_name(f"{path.name}.part")
-    try:
-        table = workload.requests.cast(SCHEMA).replace_schema_metadata(metadata)
+    table = workload.requests.cast(SCHEMA).replace_schema_metadata(metadata)
+    with replacing(path) as part:
         pq.write_table(table, part, compression="zstd", write_page_checksum=True)
-        with part.open("rb") as f:
-            os.fsync(f.fileno())
-        part.replace(path)
-        return path.stat().st_size
-    except OSError as error:
-        raise Failed(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        part.unlink(missing_ok=True)
+    return path.stat().st_size
 
 
 def read(path: Path) -> Workload:

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import gzip
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
-from pellucid.core.errors import AskedWrongly, Failed
+from pellucid.core.errors import AskedWrongly
+from pellucid.core.whole import replacing
 
 LEVEL = 5       # of gzip: 9 takes several times as long for a few percent
 
@@ -32,18 +32,11 @@ def check(path: Path, force: bool) -> None:
 def write(pieces: Iterator[bytes], path: Path, force: bool) -> int:
     """Bytes on the disk. Raises AskedWrongly as `check`, Failed where the disk refuses; then no part is left."""
     check(path, force)
-    path = path.resolve()       # what a link leads to is replaced, and not the link
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with ExitStack() as stack:
-            out: IO[bytes] | gzip.GzipFile = stack.enter_context(part.open("wb"))
-            if path.suffix == ".gz":
-                out = stack.enter_context(gzip.GzipFile("", "wb", LEVEL, out, mtime=0))
-            for piece in pieces:
-                out.write(piece)
-        part.replace(path)
-        return path.stat().st_size
-    except OSError as error:
-        raise Failed(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        part.unlink(missing_ok=True)
+    packed = path.resolve().suffix == ".gz"
+    with replacing(path) as part, ExitStack() as stack:
+        out: IO[bytes] | gzip.GzipFile = stack.enter_context(part.open("wb"))
+        if packed:
+            out = stack.enter_context(gzip.GzipFile("", "wb", LEVEL, out, mtime=0))
+        for piece in pieces:
+            out.write(piece)
+    return path.stat().st_size
