@@ -10,7 +10,8 @@ import os
 import sys
 from pathlib import Path
 
-from pellucid.surface.cli import COMMANDS, parser
+from pellucid.surface.cli import parser
+from pellucid.surface.cli.commands import COMMANDS
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
 HEAD = """# Command line

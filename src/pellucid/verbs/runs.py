@@ -26,7 +26,7 @@ from pellucid.store.schema import TABLES
 from pellucid.store.segment import Files, find, read_tail
 
 LOCK = "recorder.lock"
-PACKAGED = Path(pellucid.__file__).parent
+PACKAGED = Path(pellucid.__file__).parent / "examples"
 # Where the first and the last moment of a run are looked for.
 _SPANS = {"steps": ("start_ns", "end_ns"), "step_minutes": ("start_ns", "end_ns"), "host": ("time_ns", "time_ns"),
           "metrics": ("start_ns", "end_ns")}  # fmt: skip

@@ -1,4 +1,4 @@
-"""The command line: `pellucid COMMAND …`. The list below is all there is; one file per command.
+"""The command line: `pellucid COMMAND …`. `commands.py` lists all there are; one file per command.
 
     $ pellucid why --run example
     $ pellucid requests --where 'ttft_ns > 500ms' --sort ttft_ns --desc --json
@@ -14,32 +14,12 @@ import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
-from typing import Protocol
 
 from pellucid import __version__
 from pellucid.core.errors import PellucidError
-from pellucid.surface.cli import attach, doctor, load, record, run, runs, top, why
-from pellucid.surface.cli.captures import classify, compare, export, profile
-from pellucid.surface.cli.lists import blocks, experts, kernels, prefixes, requests, steps, workload
+from pellucid.surface.cli.commands import COMMANDS
 from pellucid.surface.cli.options import check_text
 from pellucid.surface.cli.stdout import drop, take_anything
-
-
-class Command(Protocol):
-    """A module in this folder: what it is called, what it says about itself, its options, what it does."""
-
-    NAME: str
-    HELP: str
-
-    def prepare(self, parser: argparse.ArgumentParser) -> None: ...
-
-    def run(self, args: argparse.Namespace) -> int: ...
-
-
-COMMANDS: tuple[Command, ...] = (
-    why, run, record, attach, load, profile, top, requests, steps, prefixes, blocks, experts, kernels, compare,
-    classify, export, runs, workload, doctor,
-)  # fmt: skip
 
 
 def parser(chosen: str | None = None) -> argparse.ArgumentParser:

@@ -30,8 +30,8 @@ def run(args: argparse.Namespace) -> int:
 
     from pellucid.core.clock import anchor_now
     from pellucid.core.settings import home, setting
-    from pellucid.verbs.run import Launch
-    from pellucid.verbs.run import run as launch
+    from pellucid.verbs.launch.run import Launch
+    from pellucid.verbs.launch.run import run as launch
 
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:

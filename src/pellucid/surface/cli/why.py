@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from pellucid.core.errors import AskedWrongly
-from pellucid.surface.cli.attach import first_record, options_of_why
+from pellucid.surface.cli.intake.attach import first_record, options_of_why
 from pellucid.surface.cli.options import json_option, path, print_json, run_option, since_option
 
 NAME = "why"

@@ -17,8 +17,8 @@ from typing import Any
 from pellucid.core.errors import AskedWrongly, CannotAnswer
 from pellucid.core.units import S_NS
 from pellucid.store.read import RunReader, open_run
-from pellucid.verbs.engines import plan
-from pellucid.verbs.run import probe_sources
+from pellucid.verbs.launch.engines import plan
+from pellucid.verbs.launch.run import probe_sources
 from pellucid.verbs.runs import run_folder, summary
 from pellucid.verbs.visible.facts import latest_facts
 from pellucid.verbs.visible.here import checks

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from pellucid.core.units import counted, duration, percent
 from pellucid.surface.cli.render.page import grid, number
-from pellucid.verbs.intake.workload import Arrivals, Lengths, Sharing, Shown, quantiles_named
+from pellucid.verbs.loop.workload import Arrivals, Lengths, Sharing, Shown, quantiles_named
 
 
 def screen(shown: Shown) -> Table:

@@ -26,9 +26,9 @@ from pellucid.core.clock import Anchor
 from pellucid.core.errors import Failed
 from pellucid.core.run import RunInfo, new_run_id, write_info
 from pellucid.core.units import counted
-from pellucid.verbs.child import cannot_start_code, detached, environment_without, signals_held, start, wait
-from pellucid.verbs.child import wait_or_interrupt as wait_for
-from pellucid.verbs.engines import extend_environment
+from pellucid.verbs.launch.child import cannot_start_code, detached, environment_without, signals_held, start, wait
+from pellucid.verbs.launch.child import wait_or_interrupt as wait_for
+from pellucid.verbs.launch.engines import extend_environment
 from pellucid.verbs.site import ProbeFolder, given_folder, make_folder, put_key, remove_folder, site_key
 
 DRAIN_LIMIT_S = 60.0

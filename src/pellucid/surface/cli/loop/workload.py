@@ -10,7 +10,7 @@ from pellucid.core.errors import AskedWrongly
 from pellucid.surface.cli.options import count, json_option, path, print_json, run_option, say, span_ns
 
 if TYPE_CHECKING:
-    from pellucid.verbs.intake.workload import Made
+    from pellucid.verbs.loop.workload import Made
 
 NAME = "workload"
 HELP = """Make a workload file of a run or of somebody's trace, and say what it is like.
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_import(args: argparse.Namespace) -> int:
     from pellucid.core.settings import home
-    from pellucid.verbs.intake.workload import Draw, Out, import_files
+    from pellucid.verbs.loop.workload import Draw, Out, import_files
 
     draw = Draw(args.seed, None if args.start is None else args.start / 1e9, args.span / 1e9)
     _tell(import_files(args.files, Out(args.out, args.force), home(), draw), args.json)
@@ -86,7 +86,7 @@ def _run_import(args: argparse.Namespace) -> int:
 
 def _run_record(args: argparse.Namespace) -> int:
     from pellucid.core.settings import home
-    from pellucid.verbs.intake.workload import Out, record_run
+    from pellucid.verbs.loop.workload import Out, record_run
     from pellucid.verbs.runs import run_folder
 
     _tell(record_run(run_folder(home(), args.run), Out(args.out, args.force)), args.json)
@@ -95,7 +95,7 @@ def _run_record(args: argparse.Namespace) -> int:
 
 def _run_synthesise(args: argparse.Namespace) -> int:
     from pellucid.core.units import size
-    from pellucid.verbs.intake.workload import Out, Vocabulary, synthesise, write_prompts
+    from pellucid.verbs.loop.workload import Out, Vocabulary, synthesise, write_prompts
 
     vocabulary = Vocabulary(args.vocabulary, args.reserved)
     if str(args.out) == "-":
@@ -108,9 +108,9 @@ def _run_synthesise(args: argparse.Namespace) -> int:
 
 
 def _run_show(args: argparse.Namespace) -> int:
+    from pellucid.surface.cli.render.loop.workload import screen
     from pellucid.surface.cli.render.page import show as print_page
-    from pellucid.surface.cli.render.workload import screen
-    from pellucid.verbs.intake.workload import show
+    from pellucid.verbs.loop.workload import show
 
     shown = show(args.file)
     if args.json:

@@ -1,0 +1,1 @@
+"""Commands that bring facts into a run without the probe."""

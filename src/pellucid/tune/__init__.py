@@ -1,0 +1,1 @@
+"""The loop's mind: what may be tried, what is proposed, what a trial showed. It decides; verbs act."""

@@ -1,0 +1,1 @@
+"""Starting an engine as its user would, with the probe in."""
