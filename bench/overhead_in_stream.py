@@ -1,0 +1,140 @@
+"""What the probe costs a token, within streams that run: it looks and pauses in turn while the same requests decode.
+
+    .venv/bin/python -m bench.overhead_in_stream [--rounds 12] [--model tiny-dense]
+    .venv/bin/python -m bench.overhead_in_stream --null      looking in all windows: what the method makes of nothing
+    python3 -m bench.overhead_in_stream --model NAME --command 'vllm serve … --port {port}'
+
+    a round   | prompts | looking | paused | paused | looking | connections are closed
+                        |<------------- the same requests ------------->|
+
+`bench.engine_overhead` compares bursts, and bursts differ by more than the probe could cost. Here neighbours are
+windows of one batch; contexts grow evenly, which the order of the four cancels. A ratio a round, its interval a t
+interval over the logarithms. The start of each window is left out: the probe looks for the file `pause` as often as it
+empties its outbox.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import math
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from pellucid_probe.process import FLUSH_EVERY_S, PAUSE
+
+from bench.engine_overhead import MEASURES, PELLUCID, begin, interval
+from pellucid.testing.engine import Engine, stop
+from pellucid.testing.traffic import TEXT, TOKENS, Ask, Reply, send_async
+from tools import real_engine
+
+SETTLE_S = 3 * FLUSH_EVERY_S
+TAIL_S = 0.5                   # from the last window's end until the connections are closed
+LEAST_GAPS = 200               # of a window: its p99 is no figure with fewer
+ORDERS = ((False, True, True, False), (True, False, False, True))      # paused?
+
+Window = tuple[bool, int, int]          # paused, from and until when, ns
+
+
+async def a_round(
+    engine: Engine, asked: argparse.Namespace, pause: Path | None, n: int
+) -> tuple[list[Reply], list[Window]]:
+    lasts_s = asked.lead + 4 * (asked.window + SETTLE_S) + TAIL_S
+    asks = [Ask(0.0, [3 + (7 * n + 13 * i + k) % 4000 for k in range(asked.prompt)], asked.output,
+                path=TOKENS if asked.tokens else TEXT, hang_up_s=lasts_s) for i in range(asked.requests)]  # fmt: skip
+    sent = asyncio.create_task(send_async(engine.url, asked.model, asks))
+    await asyncio.sleep(asked.lead)
+    windows: list[Window] = []
+    for paused in ORDERS[n % 2]:
+        if pause is not None and paused:
+            pause.touch()
+        elif pause is not None:
+            pause.unlink(missing_ok=True)
+        await asyncio.sleep(SETTLE_S)
+        start = time.monotonic_ns()
+        await asyncio.sleep(asked.window)
+        windows.append((paused, start, time.monotonic_ns()))
+    return await sent, windows
+
+
+def measures(replies: Sequence[Reply], window: Window) -> tuple[float, float, float]:
+    """MEASURES of one window: ns, ns, per s. Raises RuntimeError where the streams did not last."""
+    _, start, end = window
+    gaps: list[int] = []
+    tokens = 0
+    for reply in replies:
+        if not reply.ok:
+            raise RuntimeError(f"{reply.status} {reply.error}")
+        if reply.arrivals[-1].time_ns < end:
+            raise RuntimeError("a stream ended before the last window did: more --output, or a shorter --window")
+        inside = [a for a in reply.arrivals if start <= a.time_ns < end]
+        gaps += [b.time_ns - a.time_ns for a, b in pairwise(inside)]
+        tokens += inside[-1].output_tokens - inside[0].output_tokens if inside else 0
+    if len(gaps) < LEAST_GAPS:
+        raise RuntimeError(f"{len(gaps)} token gaps in a window; its p99 takes {LEAST_GAPS}: a longer --window")
+    gaps.sort()
+    return statistics.median(gaps), gaps[int(0.99 * len(gaps))], tokens / ((end - start) / 1e9)
+
+
+def ratios(replies: Sequence[Reply], windows: Sequence[Window]) -> list[float]:
+    """looking ÷ paused of a round, in the order of MEASURES: geometric means of its two windows each."""
+    found = [(paused, measures(replies, w)) for w in windows for paused in [w[0]]]
+    return [
+        math.exp(sum((-1 if paused else 1) * math.log(values[m]) for paused, values in found) / 2)
+        for m in range(len(MEASURES))
+    ]
+
+
+def rounds(asked: argparse.Namespace) -> list[list[float]]:
+    with tempfile.TemporaryDirectory(prefix="pellucid-bench-", dir="/dev/shm") as rings, \
+            tempfile.TemporaryDirectory() as home:  # fmt: skip
+        recorder = subprocess.Popen((*PELLUCID, "record", rings), env={**os.environ, "PELLUCID_HOME": home},
+                                    stderr=subprocess.DEVNULL)  # fmt: skip
+        engine: Engine | None = None
+        try:
+            engine = begin(asked, {"PELLUCID_DIR": rings}, Path(home) / "engine.log")
+            pause = None if asked.null else Path(rings) / PAUSE
+            seen = [asyncio.run(a_round(engine, asked, pause, n)) for n in range(asked.rounds + 1)]
+            return [ratios(*one) for one in seen[1:]]      # the first pays for what is set up late
+        finally:
+            if engine is not None:
+                stop(engine, 30)
+            recorder.terminate()
+            recorder.wait()
+
+
+def main() -> int:
+    ask = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    ask.add_argument("--rounds", type=int, default=12)
+    ask.add_argument("--null", action="store_true", help="look in all windows")
+    ask.add_argument("--model", default="tiny-dense")
+    ask.add_argument("--command", help="another engine, which is to listen on {port}")
+    ask.add_argument("--tokens", action="store_true", help="send token ids and take token ids back")
+    ask.add_argument("--requests", type=int, default=8)
+    ask.add_argument("--prompt", type=int, default=32)
+    ask.add_argument("--output", type=int, default=1500)
+    ask.add_argument("--lead", type=float, default=1.0, help="seconds until the first window")
+    ask.add_argument("--window", type=float, default=1.5, help="seconds")
+    asked = ask.parse_args()
+    found = rounds(asked)
+    how = asked.command or f"CPU engine, {real_engine.dtype()}"
+    print(f"conditions: {platform.machine()}, {os.cpu_count()} cores, {asked.model}, {how}; {asked.requests} streams "
+          f"of {asked.prompt} + {asked.output} tokens, windows of {asked.window:.1f} s, {len(found)} rounds of four, "
+          f"load {os.getloadavg()[0]:.1f}")
+    other = "looking" if asked.null else "paused"
+    for name, values in zip(MEASURES, zip(*found, strict=True), strict=True):
+        mean, low, high = interval(list(values))
+        print(f"{name:24} looking ÷ {other}  {mean:.4f}  (95 % interval {low:.4f} to {high:.4f})")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
