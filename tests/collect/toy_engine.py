@@ -50,6 +50,7 @@ class ToyEngine:
         self.step = 0
         self.waiting: list[Toy] = []
         self.running: list[Toy] = []
+        self.resumed_as_new = pick.choice([False, True])      # as some runners of models have it
         self._made = 0
         self._members: list[int] = []
         self._since_full = records.FULL_EVERY
@@ -94,7 +95,7 @@ class ToyEngine:
             again = toy.admitted
             hit = min(hit, toy.high) if again else hit
             toy.computed, toy.admitted = hit, True
-            record = records.Admit(toy.number, int(again), self.step, hit)
+            record = records.Admit(toy.number, int(again and not self.resumed_as_new), self.step, hit)
             self.ring.write(records.ADMIT, records.pack_admit(record))
             self.running.append(toy)
             counts[toy] = min(room, known - hit)

@@ -10,6 +10,7 @@ from tests.diagnose import test_limits
 FOUND: dict[str, dict[str, Any]] = {
     "kernel.launch_bound": {
         "phase": "decode", "kernels_count": 1000, "kernels_ns": 10e6, "span_ns": 40e6, "launch_ns": 20e6,
+        "steps_ns": 40e6,
         "graph_steps_count": 0,
     },
     "kernel.elementwise_unfused": {
@@ -32,6 +33,8 @@ FOUND: dict[str, dict[str, Any]] = {
 ON_THE_LIMIT: list[tuple[str, dict[str, Any], str]] = [
     ("kernel.launch_bound", {"launch_ns": 10e6}, "found"),
     ("kernel.launch_bound", {"launch_ns": 9.9e6}, "clear"),
+    ("kernel.launch_bound", {"steps_ns": 400e6}, "found"),
+    ("kernel.launch_bound", {"steps_ns": 401e6}, "clear"),
     ("kernel.launch_bound", {"phase": None}, "not_applicable"),
     ("kernel.launch_bound", {"phase": None, "graph_steps_count": 1}, "clear"),
     ("kernel.elementwise_unfused", {"following_ns": 15e6}, "found"),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
-from pellucid_probe.vllm.config import VARIABLES, effective, kv_cache_bytes, kv_context_blocks
+from pellucid_probe.vllm.config import VARIABLES, architecture, effective, kv_cache_bytes, kv_context_blocks
 
 from pellucid.catalog.load import knobs
 
@@ -53,3 +54,24 @@ def test_a_context_needs_blocks_of_every_group() -> None:
     scheduler = SimpleNamespace(vllm_config=limit, kv_cache_config=SimpleNamespace(kv_cache_groups=groups))
     assert kv_context_blocks(scheduler) == 1 + 17 + 17 + 129
     assert kv_context_blocks(SimpleNamespace(vllm_config=limit, kv_cache_config=None)) is None
+
+
+def test_the_architecture_has_sizes_and_no_paths_or_token_ids() -> None:
+    kept = {"model_type": "qwen3", "hidden_size": 1024, "rope_scaling": {"type": "yarn"}, "dtype": "torch.bfloat16"}
+    away = {"eos_token_id": 7, "_name_or_path": "/home/ada/model", "note": "x" * 65, "path": "a/b", "none": None}
+    given = {**kept, **away, "dtype": Dtype()}
+    assert json.loads(architecture(_with_model(given)) or "") == kept
+
+
+def test_an_architecture_that_does_not_show_or_is_too_large_is_none() -> None:
+    assert architecture(object()) is None
+    assert architecture(_with_model({"layers": list(range(4000))})) is None
+
+
+class Dtype:
+    def __str__(self) -> str:
+        return "torch.bfloat16"
+
+
+def _with_model(given: dict[str, object]) -> object:
+    return SimpleNamespace(model_config=SimpleNamespace(hf_config=SimpleNamespace(to_dict=lambda: given)))

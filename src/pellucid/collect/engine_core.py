@@ -151,7 +151,7 @@ class EngineCore:
     def _step(self, step: records.Step) -> None:
         for preempt in self._preempts.pop(step.step, ()):
             self._preempted(preempt)
-        admits = self._admits.pop(step.step, [])
+        admits = [self._named(admit) for admit in self._admits.pop(step.step, ())]
         for admit in admits:
             self._admitted(admit, step)
         self.lives.step(step.step, step.schedule_start_ns, admits)
@@ -183,6 +183,11 @@ class EngineCore:
         request.position = None
         self.batch.unsettle()
         self._event(request, "preempted", preempt.time_ns, preempt.step, preempt.lost)
+
+    def _named(self, admit: records.Admit) -> records.Admit:
+        """Some runners of models get a request that comes back after a preemption as a new one."""
+        before = self._by_number(admit.request).fields.get("scheduled_count")
+        return admit._replace(again=1) if before else admit
 
     def _admitted(self, admit: records.Admit, step: records.Step) -> None:
         request = self._by_number(admit.request)

@@ -29,6 +29,9 @@ MOMENT = {
 # The newest moment of a run: its last step, or its last metrics page or kernel where it has no step.
 LAST = """SELECT coalesce((SELECT max(end_ns) FROM steps), (SELECT max(end_ns) FROM metrics),
                           (SELECT max(end_ns) FROM captures)) AS last_ns"""
+# Seen by some process, and given up by none: of what was shed, rows that are not there tell nothing.
+VISIBLE = """SELECT fact FROM facts GROUP BY fact
+             HAVING bool_or(state = 'visible') AND NOT coalesce(bool_or(reason LIKE 'shed%'), false)"""
 _HOMES = count()       # a name for each database: one run may be judged more than once
 
 
@@ -53,7 +56,7 @@ WHOLE = Window(None, None)
 class Evidence:
     db: duckdb.DuckDBPyConnection
     columns: dict[str, list[str]]                                       # what was copied, by table
-    visible: frozenset[str] = frozenset()                               # facts that some process saw
+    visible: frozenset[str] = frozenset()                               # facts that some process saw, to the end
     _seen: dict[tuple[str, Window], dict[str, int]] = field(default_factory=dict)
 
     def row(self, rule: Rule, window: Window) -> Row:
@@ -103,7 +106,7 @@ def gather(run: RunReader, needs: Iterable[Need], since_ns: int | None) -> Evide
         _copy(run, f"{home}._all_{table}", f"SELECT {copied}, {MOMENT[table]} AS _moment_ns FROM {table}{where}")
     db = run.db.cursor()
     db.execute(f"USE {home}")
-    visible = frozenset(r["fact"] for r in run.rows("SELECT DISTINCT fact FROM facts WHERE state = 'visible'"))
+    visible = frozenset(r["fact"] for r in run.rows(VISIBLE))
     return Evidence(db, wanted, visible)
 
 

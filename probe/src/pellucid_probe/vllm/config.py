@@ -5,6 +5,7 @@ A few settings are environment variables only: those that pellucid's knobs name,
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any, Dict, Mapping, Optional, Union
 
@@ -37,6 +38,10 @@ PATHS = {
     "prompt_lookup_min": "speculative_config.prompt_lookup_min",
     "cudagraph_mode": "compilation_config.cudagraph_mode", "device": "device_config.device_type",
 }  # fmt: skip
+
+MOST_BYTES = 16 << 10           # the largest public configuration seen has 7 KB, most of it lists of layers
+MOST_LETTERS = 64               # a name of an activation or architecture; what is longer is prose
+NOT_ITS_BUILD = ("transformers_version", "id2label", "label2id", "task_specific_params")
 
 # The `env` of each spelling in pellucid's catalog/knobs.toml; a test compares. No other variable is read.
 VARIABLES = ("VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_NUM_OF_RESERVED_CPU")
@@ -90,3 +95,31 @@ def _block_bytes(group: Any) -> int:
     spec = group.kv_cache_spec
     layers = 1 if hasattr(spec, "kv_cache_specs") else len(group.layer_names)     # of all its layers already
     return int(spec.page_size_bytes) * layers
+
+
+def architecture(vllm_config: Any) -> Optional[str]:
+    """The numbers and short names of the model's public configuration, as JSON: its path tells another machine nothing.
+
+    None where the engine does not show it, or it is too large. Token ids, texts and paths are left out.
+    """
+    try:
+        given = vllm_config.model_config.hf_config.to_dict()
+        text = json.dumps(_kept(given), separators=(",", ":"))
+    except (AttributeError, TypeError, ValueError):
+        return None
+    return text if len(text) <= MOST_BYTES else None
+
+
+def _kept(value: Any) -> Any:
+    if isinstance(value, dict):
+        named = {str(k): v for k, v in value.items() if not str(k).endswith(("token_id", "name_or_path"))}
+        kept = {k: _kept(v) for k, v in named.items() if k not in NOT_ITS_BUILD}
+        return {k: v for k, v in kept.items() if v is not None}
+    if isinstance(value, (list, tuple)):
+        return [_kept(v) for v in value]
+    if isinstance(value, str):
+        return value if len(value) <= MOST_LETTERS and "/" not in value else None
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    text = str(value)           # a dtype: torch.bfloat16
+    return text if len(text) <= MOST_LETTERS else None

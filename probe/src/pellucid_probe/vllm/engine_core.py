@@ -8,7 +8,7 @@ from typing import Any, Dict, Tuple
 from pellucid_probe import records
 from pellucid_probe.guard import Hook, StepHook, Target, argument, now_ns
 from pellucid_probe.process import Process
-from pellucid_probe.vllm.config import effective, kv_cache_bytes, kv_context_blocks
+from pellucid_probe.vllm.config import architecture, effective, kv_cache_bytes, kv_context_blocks
 from pellucid_probe.vllm.kv import KvFlow
 from pellucid_probe.vllm.labels import task_of
 from pellucid_probe.vllm.lives import Lives
@@ -101,7 +101,7 @@ class EngineCore:
     def _made(self, _state: State, _result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         scheduler, config = args[0], argument(args, kwargs, 1, "vllm_config")
         sizes = {"kv_cache_bytes": kv_cache_bytes(scheduler), "kv_context_blocks": kv_context_blocks(scheduler)}
-        self.process.config = {**effective(config), **sizes}
+        self.process.config = {**effective(config), **sizes, "architecture_json": architecture(config)}
         self.process.dp_rank = getattr(config.parallel_config, "data_parallel_rank", None)
         if hasattr(scheduler, "max_num_active_reqs"):
             self.steps.sequence_cap = "max_num_active_reqs"

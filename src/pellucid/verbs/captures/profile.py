@@ -10,6 +10,7 @@ What a capture cost the engine is recorded with it. The traces themselves go, un
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Callable
@@ -21,14 +22,16 @@ import pyarrow as pa
 from pellucid_probe.capture import ASK
 
 from pellucid.core.clock import Clock, monotonic_ns
-from pellucid.core.errors import CannotAnswer, Failed
+from pellucid.core.errors import AskedWrongly, CannotAnswer, Failed
 from pellucid.core.run import read_info
 from pellucid.core.units import S_NS
+from pellucid.physics.config.read import read as read_config
 from pellucid.store.read import RunReader, open_run
 from pellucid.store.schema import CAPTURES
 from pellucid.trace.load import rows_of
 from pellucid.trace.rows.columns import Identity
 from pellucid.trace.torch_profiler.read import read
+from pellucid.trace.work.model import Model, model_of_geometry
 from pellucid.verbs.captures.ask import Answer, Asked, Wish, ask, live_workers, only_one, wait
 from pellucid.verbs.captures.batches import batches_of
 from pellucid.verbs.captures.keep import put
@@ -122,13 +125,13 @@ def _settle(folder: Path, answers: dict[str, Answer], stop: Callable[[], bool], 
 
 def _keep(folder: Path, asked: Asked, answers: dict[str, Answer], keep_in: Path | None) -> Taken:
     run = open_run(folder)
-    gaps = _gaps(run, answers)
+    gaps, model = _gaps(run, answers), _model(run)
     kept: list[Path] = []
     totals = {"steps_count": 0, "kernels_count": 0, "kernels_ns": 0}
     for worker, answer in answers.items():
         timeline = read(asked.trace(worker))
         shift_ns = (timeline.about.wall_zero_ns or 0) - ((answer.start_wall_ns or 0) - (answer.start_ns or 0))
-        tables = rows_of(timeline, _identity(run, worker, asked.id), None, shift_ns, batches_of(run, answer.steps))
+        tables = rows_of(timeline, _identity(run, worker, asked.id), model, shift_ns, batches_of(run, answer.steps))
         tables["captures"] = _with_costs(tables["captures"], answer, gaps[0])
         put(folder, tables)
         (capture,) = tables["captures"].to_pylist()
@@ -150,6 +153,20 @@ def _identity(run: RunReader, worker: str, capture: str) -> Identity:
     return Identity(capture, worker, who["engine"], who["deployment"] or "default", who["dp_rank"], model)
 
 
+def _model(run: RunReader) -> Model | None:
+    """As the engine describes it; None where it does not, or in words not known: shapes in the trace tell then."""
+    row = run.one("""
+        SELECT any_value(config_json ->> 'architecture_json') AS architecture,
+               any_value(config_json ->> 'tensor_parallel_size') AS tensor_ranks,
+               any_value(config_json ->> 'enable_expert_parallel') AS whole_experts FROM sources""")
+    if row["architecture"] is None or row["whole_experts"] == "true":      # whose experts lie where is not in it
+        return None
+    try:
+        return model_of_geometry(read_config(json.loads(row["architecture"])), int(row["tensor_ranks"] or 1))
+    except (AskedWrongly, CannotAnswer):
+        return None
+
+
 def _with_costs(captures: pa.Table, answer: Answer, longest_gap_ns: int | None) -> pa.Table:
     (row,) = captures.to_pylist()
     row |= {"start_cost_ns": answer.start_cost_ns, "stop_cost_ns": answer.stop_cost_ns, "export_ns": answer.export_ns,
@@ -163,8 +180,10 @@ def _gaps(run: RunReader, answers: dict[str, Answer]) -> tuple[int | None, int |
     first = min(n for a in answers.values() for n in a.steps)
     last = max(n for a in answers.values() for n in a.steps) + 1     # the step after it waited for the stop
     row = run.one("""
-        WITH g AS (SELECT step, end_ns - lag(end_ns) OVER (PARTITION BY process ORDER BY step) AS gap_ns
-                   FROM steps WHERE decode_requests_count > 0)
+        WITH s AS (SELECT step, decode_requests_count AS n, end_ns - lag(end_ns) OVER w AS gap_ns,
+                          lag(decode_requests_count) OVER w AS n_before
+                   FROM steps WINDOW w AS (PARTITION BY process ORDER BY step)),
+             g AS (SELECT step, gap_ns FROM s WHERE n > 0 AND n_before > 0)
         SELECT max(gap_ns) FILTER (step BETWEEN $first AND $last) AS longest_ns,
                max(gap_ns) FILTER (step BETWEEN $before AND $first - 1) AS usual_ns FROM g""",
         {"first": first, "last": last, "before": first - (last - first + 1)})  # fmt: skip

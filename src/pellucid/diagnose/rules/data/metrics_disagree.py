@@ -76,8 +76,8 @@ RULE = Rule(
         WITH page AS (SELECT metric, sum(value) FILTER (kind = 'counter') AS grown,
                              sum(value) FILTER (kind = 'sum') / nullif(sum(value) FILTER (kind = 'count'), 0) AS mean_ns
                       FROM metrics GROUP BY metric),
-             r AS (SELECT * FROM requests WHERE finish_ns >= (SELECT min(start_ns) FROM metrics)
-                   AND finish_ns < (SELECT max(end_ns) FROM metrics))
+             r AS (SELECT * FROM requests WHERE finish_ns >= (SELECT min(start_ns) FROM metrics WHERE metric = 'finished_count')
+                   AND finish_ns < (SELECT max(end_ns) FROM metrics WHERE metric = 'finished_count'))
         SELECT (SELECT max(grown) FROM page WHERE metric = 'finished_count')                AS page_finished_count,
                count(*)                                                                     AS ended_count,
                count(*) FILTER (aborted_by = 'client')                                      AS gave_up_count,

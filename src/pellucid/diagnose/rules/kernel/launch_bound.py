@@ -18,24 +18,13 @@ Not this when
 from __future__ import annotations
 
 from pellucid.core.units import duration, percent
-from pellucid.diagnose.rule import (
-    Case,
-    Gain,
-    Limit,
-    Move,
-    Need,
-    Row,
-    Rule,
-    Verdict,
-    clear,
-    found,
-    not_applicable,
-)
+from pellucid.diagnose.rule import Case, Gain, Limit, Move, Need, Row, Rule, Verdict, clear, found, not_applicable
 
 CAPTURE = "capture kernels: pellucid profile, or load a trace that has times"
 SHARE = Limit(0.25, "ratio", "chosen: of recorded traces the launch-bound lie at 0.53 and above, the others at 0.10 and below; if half of it is the profiler's, an eighth is left (docs/definitions.md, source D1)")
 LEAST = Limit(100, "kernels", "chosen: fewer are the edge of a step or a test of single operators, and no stream that a host has to feed")
 LONG = Limit(1e6, "ns", "chosen: thirteen times the median gap of the slowest host recorded; behind a longer one is other work (source D1)")
+WORTH = Limit(0.05, "ratio", "chosen: less than a twentieth of all captured steps' time is no reason to act; a lone step of a size without a graph is less")
 METRIC = {"prefill": "ttft_mean_ns", "decode": "itl_mean_ns", "mixed": "itl_mean_ns"}
 
 
@@ -50,8 +39,11 @@ def judge(row: Row) -> Verdict:
             f"{duration(span)} the device waits for the host to launch the next")  # fmt: skip
     if share < SHARE.value:
         return clear(says)
+    most = share * span / row.number("steps_ns")
+    if most < WORTH.value:
+        return clear(f"{says}, but that is {percent(most)} of the captured steps' time")
     says += " (a profiler makes that longer than it is without)"
-    gain = Gain(METRIC.get(phase, "e2e_mean_ns"), 0.0, share, "end_to_end")
+    gain = Gain(METRIC.get(phase, "e2e_mean_ns"), 0.0, most, "end_to_end")
     if row["graph_steps_count"]:
         return found(f"{says}; other steps run as device graphs, so these are none of the captured sizes", gain, {})
     return found(says, gain, {"device_graphs": 1.0})
@@ -66,6 +58,10 @@ def _case(count: int, took_ns: int, every_ns: int, step: str = "", idle_ns: floa
     lines = (f"c  0  {'0' if step else '-'}  {kind}  {n * every_ns}  {took_ns}" for n in range(count))
     tables = {"captures": "capture\nc", "kernels": KERNELS + "\n".join(lines)}
     return tables | ({"capture_steps": f"{STEP}c  0  0  {step}  0  {count * every_ns}  {idle_ns}"} if step else {})
+
+
+LONE = _case(101, 10_000, 50_000, "decode  none")
+LONE["capture_steps"] += "\nc  0  1  decode  full  0  76e6  0"        # beside a device graph of 76 ms
 
 
 RULE = Rule(
@@ -89,16 +85,18 @@ RULE = Rule(
              w AS (SELECT * FROM p WHERE kernels_count >= {LEAST.value} ORDER BY launch_ns / span_ns DESC LIMIT 1)
         SELECT (SELECT coalesce(phase, 'the capture') FROM w) AS phase, (SELECT kernels_count FROM w) AS kernels_count, (SELECT kernels_ns FROM w) AS kernels_ns,
                (SELECT span_ns FROM w) AS span_ns, (SELECT launch_ns FROM w) AS launch_ns,
+               (SELECT coalesce(nullif((SELECT sum(end_ns - start_ns) FROM capture_steps WHERE w.phase IS NOT NULL), 0), span_ns) FROM w) AS steps_ns,
                (SELECT count(*) FROM capture_steps WHERE graph IN ('full', 'piecewise')) AS graph_steps_count
     """,
     judge=judge,
-    limits=(SHARE, LEAST, LONG),
+    limits=(SHARE, LEAST, LONG, WORTH),
     moves=(Move("device_graphs", "set", "seconds at start-up for each captured size, and memory for them"),),
     falsified_by="a capture after the move shows the device waiting as long, or the steps take as long",
     explained_by=("config.eager_mode",),
     cases=(
         Case("a step of short kernels", "found", _case(101, 10_000, 50_000, "decode  none"),
              says="decode: 101 kernels of 10 µs on average, and in 79% of 5.0 ms the device waits for the host to launch the next"),
+        Case("a lone step among longer ones", "clear", LONE, says="but that is 4.9% of the captured steps' time"),
         Case("without steps", "found", _case(101, 10_000, 50_000), says="the capture: 101 kernels of 10 µs on average, and in 80% of 5.0 ms"),
         Case("as many kernels as it takes, gaps as long as counted", "found", _case(100, 1_000_000, 2_000_000), says="in 50% of 199 ms"),
         Case("fewer kernels", "not_applicable", _case(99, 10_000, 50_000), says="no 100 kernels"),
