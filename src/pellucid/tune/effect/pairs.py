@@ -1,4 +1,4 @@
-"""What was measured of two arms in turn: a block of each, next to each other, is a pair. Values only; nothing is judged.
+"""What was measured of two arms in turn: a block of each, next to each other, is a pair. Nothing is judged here.
 
         pair 1 (ab)       pair 2 (ba)       pair 3 (ba)            a  the present configuration
     |   a   |   b   | |   b   |   a   | |   b   |   a   |  …       b  the candidate
@@ -84,7 +84,7 @@ class Pair:
         worse than anything that did not, in every metric, and is never dropped.
         """
         a, b = self.a.goodness(metric), self.b.goodness(metric)
-        if a is None and b is None or a == b == -math.inf:
+        if a in (None, -math.inf) and b in (None, -math.inf):
             return None
         if a is None or b is None:
             return math.inf if a is None else -math.inf
