@@ -2,8 +2,8 @@
 
 JSON lines. The first says what was recorded, each other is a block:
 
-    {"format": "pellucid-noise/1", "conditions": {"machine": "2 cores", "engine": "…", "workload": "…", "block": "10 s"}}
-    {"engine": 0, "start": 0, "started_ns": 81000000000, "block": {"output_tokens_per_s": 91.2, "tpot_mean_ns": 8.1e7, …}}
+    {"format": "pellucid-noise/1", "conditions": {"machine": "2 cores", "engine": "…", "workload": "…"}}
+    {"engine": 0, "start": 0, "started_ns": 81000000000, "block": {"output_tokens_per_s": 91.2, "tpot_mean_ns": 8e7, …}}
 
 | key        | is                                                                                              |
 |------------|-------------------------------------------------------------------------------------------------|
@@ -85,7 +85,7 @@ def read(lines: Iterable[bytes]) -> Noise:
         except msgspec.DecodeError as error:
             raise CannotAnswer(f"noise, line {number}: {error}. The format is on top of tune/effect/noise.py") from None
         if len(blocks) > 1 and blocks[-1].started_ns < blocks[-2].started_ns:
-            raise CannotAnswer(f"noise, line {number}: its block began before that of the line above. Sort by started_ns")
+            raise CannotAnswer(f"noise, line {number}: began before the block of the line above. Sort by started_ns")
     if header is None or header.format != FORMAT:
         raise CannotAnswer(f"noise: the first line has no format {FORMAT}. Record it anew, or convert it")
     return Noise(conditions=header.conditions, blocks=tuple(blocks))
