@@ -15,6 +15,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from bench.effect_power import keeps, power
 from bench.effect_power.simulated import simulated
 from pellucid.core.errors import CannotAnswer
@@ -79,12 +81,12 @@ def _print_power(repeats: int) -> int:
 def _print_starts() -> None:
     """What two engines may differ by alone, as a multiple of the spread of A/A starts: under it nothing is seen."""
     print("\nTwo engines, first candidate: effects under this many times the spread of A/A starts are not seen\n")
-    print("| A/A starts | 1 start of the trial | 2 | 4 |\n|---|---|---|---|")
-    for aa_count in (2, 4, 6, 12, 24):
-        arms = TwoEngines({"tpot_mean_ns": [1.0] * aa_count})
-        level = Spend(1).level
-        found = [arms.bias("tpot_mean_ns", count, arms.looks(level, count).bias_level) for count in (1, 2, 4)]
-        print(f"| {aa_count} | " + " | ".join(f"{bias:.1f}" for bias in found) + " |")
+    print("| A/A starts | 2 starts of the trial | 4 | 8 |\n|---|---|---|---|")
+    for aa_count in (2, 4, 6, 8, 12, 24):
+        gains = [1.0, -1.0] * (aa_count // 2)
+        spread = float(np.std(gains, ddof=1))
+        found = [TwoEngines({"tpot_mean_ns": gains}, count).bias("tpot_mean_ns", Spend(1).level) for count in (2, 4, 8)]
+        print(f"| {aa_count} | " + " | ".join(f"{(bias or 0) / spread:.1f}" for bias in found) + " |")
 
 
 def _print_keeps(noise: Noise, sessions: int) -> int:

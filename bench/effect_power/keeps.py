@@ -85,11 +85,12 @@ def two_engine_sessions(noise: Noise, metric: str, sessions_count: int, seed: in
         drawn = [series[at] for at in rng.permutation(len(series))[:TRIAL_STARTS + AA_STARTS]]
         trial, aa = drawn[:TRIAL_STARTS], drawn[TRIAL_STARTS:]
         pairs: list[Pair] = []
+        first_place = int(rng.integers(2))
         for number, start in enumerate(trial):
-            place = int(rng.integers(2))
+            place = (first_place + number) % 2
             pairs += [_placed(found, place, number) for found in resampled([start], count, rng)]
         known = [_placed(found, 0, number) for number, start in enumerate(aa) for found in start]
-        return pairs, two_engines(known)
+        return pairs, two_engines(known, TRIAL_STARTS)
 
     return _sessions(candidate, metric, sessions_count)
 

@@ -153,10 +153,11 @@ def _told(goal: MetricEffect) -> str:
 
 
 def _why_open(goal: MetricEffect, track: Track) -> str:
-    if not len(track.averages):
-        return f"no pair has {goal.metric}"
     if track.bias is None:
         return "two engines differ without any cause, by how much is unknown. Measure A/A starts of the same two first"
+    if not len(track.averages):
+        starts = f" in each of {track.starts_count} starts" if track.starts_count > 1 else ""
+        return f"{goal.metric} was not seen{starts} yet"
     if track.low > track.high:
         return f"{goal.metric} changed on the way: no single effect explains all pairs"
     if track.bias >= max(abs(track.centres[-1] or 0.0), math.log1p(goal.margin_ratio)):
