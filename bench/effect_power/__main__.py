@@ -1,6 +1,7 @@
-"""Tables of the verdict on speed: its power, and its false keeps on recorded noise.
+"""Tables of the verdict on speed: its level beside other methods, its power, its false keeps on recorded noise.
 
-    python -m bench.effect_power                      # both; false keeps on tests/golden/noise.jsonl
+    python -m bench.effect_power                      # all; false keeps on tests/golden/noise.jsonl
+    python -m bench.effect_power methods              # other ways to look after each pair, beside ours
     python -m bench.effect_power keeps --noise FILE   # on a recording of one's own
     python -m bench.effect_power keeps --simulated    # on made-up noise, and it says so
 
@@ -18,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.effect_power import keeps, power
+from bench.effect_power.methods import print_methods
 from bench.effect_power.simulated import simulated
 from pellucid.core.errors import CannotAnswer
 from pellucid.tune.effect.arms import TwoEngines
@@ -34,7 +36,7 @@ SEED = 5
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench.effect_power", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=("power", "keeps", "all"), default="all")
+    parser.add_argument("part", nargs="?", choices=("methods", "power", "keeps", "all"), default="all")
     parser.add_argument("--repeats", type=int, default=1000, help="trials of a cell")
     parser.add_argument("--sessions", type=int, default=1000)
     parser.add_argument("--noise", type=Path, default=RECORDED)
@@ -42,10 +44,12 @@ def main(argv: list[str]) -> int:
     asked = parser.parse_args(argv)
     print(f"{os.cpu_count()} CPUs, seed {SEED}, {asked.repeats:,} trials a cell, {asked.sessions:,} sessions")
     worst = 0
-    if asked.part != "keeps":
+    if asked.part in ("methods", "all"):
+        print_methods(5 * asked.repeats, SEED)
+    if asked.part in ("power", "all"):
         worst = max(worst, _print_power(asked.repeats))
         _print_starts()
-    if asked.part != "power":
+    if asked.part in ("keeps", "all"):
         try:
             noise = simulated(SEED) if asked.simulated else _recorded(asked.noise)
             worst = max(worst, _print_keeps(noise, asked.sessions))

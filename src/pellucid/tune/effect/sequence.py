@@ -14,7 +14,7 @@ Against "the centre is at most c" one bets on the sign of g − c, more the larg
 
 Such wealth is a nonnegative supermartingale, so by Ville's inequality it ever reaches 1/level with a chance of at most
 `level`. `low` is the greatest c below which it did. Wealth is spread evenly over scales, for nobody knows σ beforehand:
-that costs a factor 7 at most. At the best scale tanh is the likelihood-ratio bet for Gaussian noise.
+that costs a factor 5 at most. At the best scale tanh is the likelihood-ratio bet for Gaussian noise.
 
 Sources: Ramdas, Ruf, Larsson, Koolen, "Admissible anytime-valid sequential inference must rely on nonnegative
 martingales" (2020, arXiv 2009.03167), the section on symmetric distributions; Waudby-Smith, Ramdas, "Estimating means
@@ -33,9 +33,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Gains at which a bet saturates, in octaves: the best is σ²/effect, so effects of 2 to 20 % at a σ of 1 to 10 % are in.
-# Coarser grids, finer ones, and scales that learn from the pairs had the same power within 0.02 (docs/log/0007).
-SCALES: Final = 0.0025 * 2.0 ** np.arange(7)
+# Gains at which a bet saturates. The best is σ²/effect: octaves from 1 to 16 %, for effects of some per cent at a σ of 1
+# to 10 %. Finer grids, and scales that learn from the pairs, gained nothing that mattered (docs/log/0007).
+SCALES: Final = 0.01 * 2.0 ** np.arange(5)
 # No pair takes all: a single outlier the wrong way leaves a tenth. 0.85 to 0.95 were alike in power (docs/log/0007).
 STAKE: Final = 0.9
 # Beyond the range of the gains by this much a bet of every scale is saturated: more would not change the wealth.
