@@ -11,7 +11,6 @@ The exit code is 1 where a goal is missed, 3 where there is no recording.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +30,6 @@ EFFECTS, SIGMAS, BLOCKS_S = (0.0, 0.02, 0.03, 0.05, 0.10, 0.20), (0.01, 0.03, 0.
 METRICS = ("output_tokens_per_s", "tpot_mean_ns")
 GOAL_POWER = 0.90
 HARDEST = power.Cell(effect_ratio=0.05, sigma=0.05, block_s=10)
-SEED = 5
 
 
 def main(argv: list[str]) -> int:
@@ -41,43 +39,44 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--sessions", type=int, default=1000)
     parser.add_argument("--noise", type=Path, default=RECORDED)
     parser.add_argument("--simulated", action="store_true", help="made-up noise instead of a recording")
+    parser.add_argument("--seed", type=int, default=5)
     asked = parser.parse_args(argv)
-    print(f"{os.cpu_count()} CPUs, seed {SEED}, {asked.repeats:,} trials a cell, {asked.sessions:,} sessions")
+    print(f"seed {asked.seed}, {asked.repeats:,} trials a cell, {asked.sessions:,} sessions")
     worst = 0
     if asked.part in ("methods", "all"):
-        print_methods(5 * asked.repeats, SEED)
+        print_methods(5 * asked.repeats, asked.seed)
     if asked.part in ("power", "all"):
-        worst = max(worst, _print_power(asked.repeats))
+        worst = max(worst, _print_power(asked.repeats, asked.seed))
         _print_starts()
     if asked.part in ("keeps", "all"):
         try:
-            noise = simulated(SEED) if asked.simulated else _recorded(asked.noise)
-            worst = max(worst, _print_keeps(noise, asked.sessions))
+            noise = simulated(asked.seed) if asked.simulated else _recorded(asked.noise)
+            worst = max(worst, _print_keeps(noise, asked.sessions, asked.seed))
         except CannotAnswer as error:
             print(error, file=sys.stderr)
             worst = error.exit_code
     return worst
 
 
-def _print_power(repeats: int) -> int:
+def _print_power(repeats: int, seed: int) -> int:
     print(f"\nOne engine, first candidate, output_tokens_per_s, {power.MINUTES} minutes\n")
     _head("effect", "σ of a pair", "block")
     for effect in EFFECTS:
         for sigma in SIGMAS:
             for block_s in BLOCKS_S:
                 cell = power.Cell(effect, sigma, block_s)
-                _row(power.measure(cell, repeats, SEED), f"{effect:.0%}", f"{sigma:.0%}", f"{block_s} s")
+                _row(power.measure(cell, repeats, seed), f"{effect:.0%}", f"{sigma:.0%}", f"{block_s} s")
     print("\nAn effect of 5 % at a σ of 5 %, blocks of 10 s, by metric, noise and number of the candidate\n")
     _head("metric", "noise", "number")
     missed = 0
     for metric in METRICS:
-        found = power.measure(replace(HARDEST, metric=metric), repeats, SEED)
+        found = power.measure(replace(HARDEST, metric=metric), repeats, seed)
         missed += found.of["better"] < GOAL_POWER
         _row(found, metric, "gaussian", "1")
     for noise in list(power.NOISES)[1:]:
-        _row(power.measure(replace(HARDEST, noise=noise), repeats, SEED), METRICS[0], noise, "1")
+        _row(power.measure(replace(HARDEST, noise=noise), repeats, seed), METRICS[0], noise, "1")
     for number in (2, 3, 5, 10):
-        _row(power.measure(replace(HARDEST, number=number), repeats, SEED), METRICS[0], "gaussian", str(number))
+        _row(power.measure(replace(HARDEST, number=number), repeats, seed), METRICS[0], "gaussian", str(number))
     print(f"\ngoal: better in ≥ {GOAL_POWER:.0%} of both metrics: {'missed' if missed else 'met'}")
     return int(missed > 0)
 
@@ -93,7 +92,7 @@ def _print_starts() -> None:
         print(f"| {aa_count} | " + " | ".join(f"{(bias or 0) / spread:.1f}" for bias in found) + " |")
 
 
-def _print_keeps(noise: Noise, sessions: int) -> int:
+def _print_keeps(noise: Noise, sessions: int, seed: int) -> int:
     print(f"\nFalse keeps, {noise.conditions}: {len(noise.blocks)} blocks, {noise.measured_ns / 6e10:.0f} minutes\n")
     keeps.refuse_short(noise)
     print("| arms | metric | sessions | kept | share | 95 % interval | t-test with peeking |")
@@ -101,7 +100,7 @@ def _print_keeps(noise: Noise, sessions: int) -> int:
     worst = 0.0
     for arms, run in (("one engine", keeps.one_engine_sessions), ("two engines", keeps.two_engine_sessions)):
         for metric in METRICS:
-            found = run(noise, metric, sessions, SEED)
+            found = run(noise, metric, sessions, seed)
             low, high = found.interval()
             share = found.kept_count / found.sessions_count
             worst = max(worst, share)
