@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Gains at which a bet saturates. The best is σ²/effect: octaves from 1 to 16 %, for effects of some per cent at a σ of 1
-# to 10 %. Finer grids, and scales that learn from the pairs, gained nothing that mattered (docs/log/0007).
+# Gains at which a bet saturates. The best is σ²/effect: octaves from 1 to 16 %, for effects of some per cent at a σ of
+# 1 to 10 %. Finer grids, and scales that learn from the pairs, gained nothing that mattered (docs/log/0007).
 SCALES: Final = 0.01 * 2.0 ** np.arange(5)
 # No pair takes all: a single outlier the wrong way leaves a tenth. 0.85 to 0.95 were alike in power (docs/log/0007).
 STAKE: Final = 0.9
