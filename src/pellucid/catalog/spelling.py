@@ -34,6 +34,22 @@ def number(value: Plain) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
+def whole(spelling: Spelling, target: float, engine: Engine) -> dict[str, Plain]:
+    """For form = "json": the target, and the present values beside it. A text is not said twice."""
+    parts: dict[str, Plain] = {}
+    for key, config in spelling.keys.items():
+        value = engine.config.get(config) if config else round(target)
+        if value is not None and not (isinstance(value, str) and value in parts.values()):
+            parts[key] = value
+    return parts
+
+
+def block_bytes(engine: Engine) -> float | None:
+    """What a KV block takes on each device; None where its cache was not recorded."""
+    cache, blocks = number(engine.config.get("kv_cache_bytes")), number(engine.config.get("num_gpu_blocks"))
+    return cache / blocks if cache and blocks else None
+
+
 def _fits(spelling: Spelling, engine: Engine) -> bool:
     device = str(engine.config.get("device") or "")
     return (

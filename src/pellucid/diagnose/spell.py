@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pellucid.catalog.load import Knob, Spelling, knobs
-from pellucid.catalog.spelling import GIB, Engine, Plain, fitting, number
+from pellucid.catalog.spelling import GIB, Engine, Plain, fitting, number, whole
 from pellucid.core.units import size
 from pellucid.diagnose.rule import Move
 
@@ -43,7 +43,8 @@ def spell(move: Move, target: float, scale: float | None, engine: Engine) -> Spe
     measure = engine.config.get(spelling.of) if spelling.of else current
     within = min(max(target, knob.low), knob.high)
     if spelling.form == "json":
-        setting = None if number(current) == within else _object(spelling, within, engine)
+        same = number(current) == within
+        setting = None if same else f"{spelling.flag} '{json.dumps(whole(spelling, within, engine))}'"
     else:
         setting = _setting(spelling, within, scale, current, measure)
     return None if setting is None else _spelled(move, knob, target, setting, spelling.config, current)
@@ -77,16 +78,6 @@ def _setting(
     wanted_bytes = have * scale
     wanted = wanted_bytes / GIB if spelling.form == "gib" else wanted_bytes
     return f"{name}{join}{math.ceil(wanted)}"
-
-
-def _object(spelling: Spelling, target: float, engine: Engine) -> str:
-    """The flag with the whole object: the target, and the present values beside it. A text is not said twice."""
-    parts: dict[str, Plain] = {}
-    for key, config in spelling.keys.items():
-        value = engine.config.get(config) if config else round(target)
-        if value is not None and not (isinstance(value, str) and value in parts.values()):
-            parts[key] = value
-    return f"{spelling.flag} '{json.dumps(parts)}'"
 
 
 def shown(move: SpelledMove, config: Mapping[str, Plain]) -> str:
