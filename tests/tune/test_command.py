@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pellucid.catalog.spelling import Engine
 from pellucid.core.errors import AskedWrongly, CannotAnswer
-from pellucid.tune.command import Command, changed
+from pellucid.tune.command import Command, changed, shareable
 from pellucid.tune.space import Setting
 
 
@@ -130,6 +130,15 @@ def test_what_clients_change_is_no_command() -> None:
 def test_no_setting_changes_nothing() -> None:
     command = Command(("sh", "-c", "serve"))
     assert changed(command, (), engine()) == command
+
+
+def test_a_secret_is_not_written_down() -> None:
+    text = "env HF_TOKEN=a serve --api-key b --api_key=c --max-num-batched-tokens 64 --tokenizer d --hf-token e"
+    command = shareable(Command(tuple(shlex.split(text)), (("X_API_KEY", "f"), ("SPACE", "1"))))
+    assert " ".join(command.argv) == (
+        "env HF_TOKEN=<secret> serve --api-key <secret> --api_key=<secret> --max-num-batched-tokens 64 --tokenizer d "
+        "--hf-token <secret>")  # fmt: skip
+    assert command.env == (("X_API_KEY", "<secret>"), ("SPACE", "1"))
 
 
 plain = st.lists(st.sampled_from(["serve", "m", "--port", "1", "--max-num-seqs=3", "--max_num_seqs", "4"]), max_size=8)

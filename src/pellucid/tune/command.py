@@ -26,6 +26,8 @@ from pellucid.tune.space import KEY, Candidate, Setting, in_engines_unit
 
 SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "fish"}
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+SECRET = re.compile(r"(?i)(?:^|[-_])(?:key|token|secret|passw(?:or)?d|credentials?|authorization|header)$")
+HIDDEN = "<secret>"
 Argv = tuple[str, ...]
 
 
@@ -46,6 +48,18 @@ def changed(command: Command, settings: Candidate, engine: Engine) -> Command:
             raise AskedWrongly(f"{one.knob} is nothing this engine is started with. Try: pellucid why")
         command = _with(command, one, spelling, engine)
     return command
+
+
+def shareable(command: Command) -> Command:
+    """As it may be written down: what a flag or variable named like a secret holds is taken out."""
+    argv: list[str] = []
+    hide = False
+    for word in command.argv:
+        name, equals, _ = word.partition("=")
+        secret = bool(SECRET.search(name)) and (word.startswith("-") or bool(ASSIGNMENT.match(word)))
+        argv.append(HIDDEN if hide else f"{name}={HIDDEN}" if secret and equals else word)
+        hide = secret and not equals
+    return Command(tuple(argv), tuple((n, HIDDEN if SECRET.search(n) else v) for n, v in command.env))
 
 
 def _with(command: Command, one: Setting, spelling: Spelling, engine: Engine) -> Command:
