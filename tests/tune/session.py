@@ -19,6 +19,8 @@ STARTED = e.Started(
     may_restart=False, control=True,
 )  # fmt: skip
 
+ALLOWED = e.Guarded(True, "", "", way="beside")
+
 
 def proposal(*settings: tuple[str, Value], source: str = "", claim: e.Claim | None = None) -> e.Proposal:
     return e.Proposal(candidate(Setting(*s) for s in settings), "rules" if source else "list", source, "because", claim)
@@ -85,7 +87,7 @@ class World:
             case loop.Propose(seen):
                 yield e.Proposed(tuple(p for p in self.proposals if p.candidate not in seen), done=True)
             case loop.Guard():
-                yield e.Guarded(True, "", "")
+                yield ALLOWED
             case loop.RunTrial():
                 yield from self.trial(action)
             case loop.JudgeFidelity():

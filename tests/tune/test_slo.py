@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pellucid.core.errors import AskedWrongly
-from pellucid.tune.slo import Goodput, Objective, Request, goodput, held, overall_ns, read_aim, read_slo, within
+from pellucid.tune.slo import Goodput, Objective, Request, goodput, held, overall_ns, read_goal, read_slo, within
 
 MS = 1_000_000
 TTFT, ITL = read_slo("ttft_p95<2s,itl_p95<150ms")
@@ -74,16 +74,17 @@ def test_an_objective_is_kept_by_all_requests_together() -> None:
     some = [request(ttft_ms=100)] * 10 + [request(ttft_ms=3000)] * 2
     assert [held(o, some) for o in read_slo("ttft_p50<2s,ttft_p95<2s,ttft_max>2s")] == [True, False, True]
     assert held(TTFT, [request(ok=False)]) is None
+    assert (TTFT.measure, ITL.measure) == ("ttft_p95_ns", "itl_p95_ns")
     assert overall_ns(read_slo("tpot_mean<1s")[0], [request(gaps_ms=(10, 30)), request(gaps_ms=())]) == 20 * MS
 
 
-def test_goodput_needs_limits_and_an_unknown_aim_is_refused() -> None:
-    assert read_aim("throughput", ()).metric == "output_tokens_per_s"
-    assert read_aim("goodput", (TTFT,)).metric == "good_per_s"
+def test_goodput_needs_limits_and_an_unknown_goal_is_refused() -> None:
+    assert read_goal("throughput", ()) == "output_tokens_per_s"
+    assert read_goal("goodput", (TTFT,)) == "goodput_per_s"
     with pytest.raises(AskedWrongly, match="needs --slo"):
-        read_aim("goodput", ())
+        read_goal("goodput", ())
     with pytest.raises(AskedWrongly, match="known are goodput, throughput"):
-        read_aim("fun", ())
+        read_goal("fun", ())
 
 
 limits = st.builds(Objective, st.sampled_from(["ttft", "tpot", "itl", "e2e"]), st.sampled_from([None, 0.5, 0.95, 1.0]),

@@ -13,10 +13,10 @@ from pellucid.tune import events as e
 from pellucid.tune.journal import Entry, line
 from pellucid.tune.space import Setting
 from pellucid.tune.state import State, error_share, fold, replay
-from tests.tune.session import STARTED, better, fidelity, proposal, start, state_after
+from tests.tune.session import ALLOWED, STARTED, better, fidelity, proposal, start, state_after
 
 A, B = proposal(("max_running_requests", 64)), proposal(("step_token_budget", 512))
-TO_TRIAL = (STARTED, e.Observed("r1", ""), e.Diagnosed("", []), e.Proposed((A, B), done=True), e.Guarded(True, "", ""))
+TO_TRIAL = (STARTED, e.Observed("r1", ""), e.Diagnosed("", []), e.Proposed((A, B), done=True), ALLOWED)
 
 
 def test_a_candidate_with_both_verdicts_is_kept_and_is_the_present_configuration() -> None:
@@ -26,7 +26,7 @@ def test_a_candidate_with_both_verdicts_is_kept_and_is_the_present_configuration
 
 
 def test_what_comes_on_top_of_it_does_not_take_it_back() -> None:
-    again = (e.Observed("r2", ""), e.Diagnosed("", []), e.Proposed((B,), True), e.Guarded(True, "", ""))
+    again = (e.Observed("r2", ""), e.Diagnosed("", []), e.Proposed((B,), True), ALLOWED)
     state = state_after(*TO_TRIAL, start(1), better(1), fidelity(1), e.Kept(1, ""), *again, start(2), better(2),
                         fidelity(2), e.Kept(2, ""))  # fmt: skip
     assert state.present == (Setting("max_running_requests", 64), Setting("step_token_budget", 512))
@@ -46,7 +46,7 @@ def test_a_verdict_on_fidelity_other_than_the_same_goes_back(word: e.FidelityWor
 
 
 def test_a_trial_only_is_never_kept() -> None:
-    tried = (STARTED_TO_TRY, e.Proposed((A,), True), e.Guarded(True, "", ""), start(1), better(1), fidelity(1))
+    tried = (STARTED_TO_TRY, e.Proposed((A,), True), ALLOWED, start(1), better(1), fidelity(1))
     assert state_after(*tried).phase == "rolling back"
 
 
@@ -62,7 +62,7 @@ def test_a_trial_that_was_cut_off_is_taken_back_first_and_tried_once_more(phase:
     assert state.phase == "rolling back"
     state = fold(state, e.RolledBack(1, ""), 0)
     assert (state.phase, state.queue) == ("guarding", (A, B))
-    for event in (e.Guarded(True, "", ""), start(2), e.Resumed(0), e.RolledBack(2, "")):
+    for event in (ALLOWED, start(2), e.Resumed(0), e.RolledBack(2, "")):
         state = fold(state, event, 0)
     assert state.queue == (B,)
 
@@ -91,6 +91,13 @@ def test_a_trial_that_would_spend_more_than_its_share_is_refused() -> None:
         fold(state_after(*TO_TRIAL), greedy, 0)
 
 
+def test_a_trial_in_another_way_than_was_allowed_is_refused() -> None:
+    with pytest.raises(ValueError, match="started restart where beside was allowed"):
+        fold(state_after(*TO_TRIAL), e.TrialStarted(1, "restart", 0.001), 0)
+    with pytest.raises(ValueError, match="in no way"):
+        state_after(*TO_TRIAL[:-1], e.Guarded(True, "", ""))
+
+
 def test_an_entry_that_cannot_follow_is_named() -> None:
     entries: list[Entry] = []
     for event in (STARTED, e.Kept(1, "")):
@@ -109,7 +116,8 @@ proposals = st.lists(st.sampled_from([A, B]), max_size=2).map(tuple)
 anything = st.one_of(
     st.just(STARTED), st.just(STARTED_TO_TRY), st.builds(e.Observed, st.just("r"), st.just("")),
     st.builds(e.Diagnosed, st.just(""), st.just([])), st.builds(e.Proposed, proposals, st.booleans()),
-    st.builds(e.Guarded, st.booleans(), st.just("range"), st.just("")), number.map(start),
+    st.just(ALLOWED),
+    st.just(e.Guarded(False, "legality", "")), number.map(start),
     st.builds(better, number, st.sampled_from(["better", "worse", "no difference", "inconclusive"]),
               st.sampled_from([True, False, None])),
     st.builds(fidelity, number, st.sampled_from(["same", "different", "inconclusive", "blind", "failed"])),

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from pellucid.core.errors import Failed
+from pellucid.tune.memory import Way
 from pellucid.tune.space import Candidate, Value
 
 SpeedWord = Literal["better", "worse", "no difference", "inconclusive"]
@@ -98,13 +99,14 @@ class Guarded(Event, frozen=True):
     check: str                     # which one decided; "" where all passed
     reason: str
     notes: tuple[str, ...] = ()    # what is not known
+    way: Way | None = None         # in which it may be tried
 
 
 class TrialStarted(Event, frozen=True):
     """Written before anything boots and before any knob is set: all that taking it back needs."""
 
     trial: int
-    way: Literal["live", "beside", "restart"]
+    way: Way
     error_ratio: float             # this trial's share
     command: tuple[str, ...] = ()  # the candidate's
     env: dict[str, str] = {}

@@ -1,6 +1,6 @@
 """What the loop does next: a state → one action. And the loop itself: perform, write down, fold, until nothing is left.
 
-    next_action(state, now_ns)      RunTrial(trial=2, proposal=…, error_ratio=0.0015, at_most_ns=540_000_000_000)
+    next_action(state, now_ns)      RunTrial(trial=2, proposal=…, way="beside", error_ratio=0.0015, at_most_ns=540_000_000_000)
     run(state, desk)                → the finished state
 
     observe → diagnose → propose → guard → trial → verify → keep | roll back → observe
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pellucid.core.errors import PellucidError
 from pellucid.core.units import counted, duration
 from pellucid.tune import events as e
+from pellucid.tune.memory import Way
 from pellucid.tune.space import Candidate, words
 from pellucid.tune.state import State, error_share, fast, fold
 
@@ -58,6 +59,7 @@ class RunTrial:
 
     trial: int
     proposal: e.Proposal
+    way: Way
     error_ratio: float
     at_most_ns: int
 
@@ -138,9 +140,10 @@ def _search(state: State, left_ns: int) -> Action:
     if state.phase == "guarding":
         return Guard(state.queue[0])
     if state.phase == "ready":
-        assert state.started is not None
+        assert state.started is not None and state.way is not None
         number = len(state.trials) + 1
-        return RunTrial(number, state.queue[0], error_share(state.started.error_ratio, number), left_ns)
+        share = error_share(state.started.error_ratio, number)
+        return RunTrial(number, state.queue[0], state.way, share, left_ns)
     dry = state.dry_rounds_count + (not state.round_tried)
     if state.exhausted or dry >= MOST_DRY_ROUNDS:
         return Finish("done", summary(state))

@@ -4,7 +4,7 @@
     slo[0]                                  Objective("ttft", 0.95, "<", 2_000_000_000)
     within(slo, request)                    True · False · None where a number it needs was not seen
     goodput(slo, requests, 60.0)            Goodput(good_count=114, judged_count=120, unseen_count=0, good_per_s=1.9)
-    read_aim("goodput", slo).metric         "good_per_s"
+    read_goal("goodput", slo)               "goodput_per_s"
 
 Goodput is requests completed per second that meet every limit, each by its own numbers, as in DistServe (Zhong et al.,
 OSDI 2024), AIPerf (its page "Benchmark Goodput") and the engines' own benchmarks. The quantile of an objective is what
@@ -50,6 +50,11 @@ class Objective:
             return f"{self.metric}_mean"
         return f"{self.metric}_max" if self.quantile == 1 else f"{self.metric}_p{self.quantile * 100:.10g}"
 
+    @property
+    def measure(self) -> str:
+        """The measure of a block that it is about: ttft_p95_ns."""
+        return f"{self.name}_ns"
+
     def __str__(self) -> str:
         return f"{self.name} {self.side} {duration(self.limit_ns)}"
 
@@ -75,15 +80,8 @@ class Goodput:
     good_per_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Aim:
-    """What is to become more: a measure of a block."""
-
-    name: str
-    metric: str
-
-
-AIMS = (Aim("goodput", "good_per_s"), Aim("throughput", "output_tokens_per_s"))
+# What can become more, and the measure of a block that it is.
+GOALS = {"goodput": "goodput_per_s", "throughput": "output_tokens_per_s"}
 
 
 def read_slo(text: str) -> Slo:
@@ -98,15 +96,14 @@ def read_slo(text: str) -> Slo:
     return slo
 
 
-def read_aim(name: str, slo: Slo) -> Aim:
-    """Raises AskedWrongly for what cannot be maximised, and for goodput without limits that say what is good."""
-    aim = next((a for a in AIMS if a.name == name), None)
-    if aim is None:
-        raise AskedWrongly(f"--maximise {name}: known are {', '.join(a.name for a in AIMS)}")
-    if aim.name == "goodput" and not slo:
+def read_goal(name: str, slo: Slo) -> str:
+    """The measure to maximise. Raises AskedWrongly for what cannot be, and for goodput without limits."""
+    if name not in GOALS:
+        raise AskedWrongly(f"--maximise {name}: known are {', '.join(GOALS)}")
+    if name == "goodput" and not slo:
         raise AskedWrongly("--maximise goodput needs --slo: it counts the requests within it. "
                            "Try: --slo 'ttft_p95<2s,itl_p95<150ms'")  # fmt: skip
-    return aim
+    return GOALS[name]
 
 
 def within(slo: Slo, request: Request) -> bool | None:

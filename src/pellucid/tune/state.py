@@ -22,6 +22,7 @@ from typing import Literal
 from pellucid.core.errors import Failed
 from pellucid.tune import events as e
 from pellucid.tune.journal import Entry
+from pellucid.tune.memory import Way
 from pellucid.tune.space import Candidate, merged
 
 Phase = Literal["new", "observing", "diagnosing", "proposing", "guarding", "ready", "trying", "verifying", "keeping",
@@ -58,6 +59,7 @@ class State:
     run: str = ""                            # of the last observation
     findings: tuple[dict[str, object], ...] = ()
     queue: tuple[e.Proposal, ...] = ()
+    way: Way | None = None                   # in which the first of the queue may be tried
     exhausted: bool = False                  # no proposer will have more
     round_tried: bool = True                 # whether the last round of proposals led to a trial
     dry_rounds_count: int = 0                # rounds in a row that did not
@@ -124,7 +126,7 @@ def fold(state: State, event: e.AnyEvent, mono_ns: int) -> State:
 def error_share(total_ratio: float, trial: int) -> float:
     """What trial k may spend of the session's error: 6/(πk)² of it. The shares of all trials there can be sum to the
     whole (Euler: Σ 1/k² = π²/6), so how many there will be need not be known, and one more never takes from another."""
-    return total_ratio * 6 / (math.pi * trial) ** 2
+    return total_ratio * 6 / (math.pi**2 * trial**2)
 
 
 def _proposed(state: State, event: e.Proposed) -> State:
@@ -135,7 +137,9 @@ def _proposed(state: State, event: e.Proposed) -> State:
 
 def _guarded(state: State, event: e.Guarded) -> State:
     if event.allowed:
-        return replace(state, phase="ready")
+        if event.way is None:
+            raise ValueError("a proposal was allowed in no way")
+        return replace(state, phase="ready", way=event.way)
     refused = Refused(state.queue[0], event.check, event.reason)
     return _next(replace(state, refused=(*state.refused, refused), queue=state.queue[1:]))
 
@@ -147,8 +151,10 @@ def _trial(state: State, event: e.AnyEvent) -> State:
         if event.trial != len(state.trials) + 1:
             raise ValueError(f"trial {event.trial} started where trial {len(state.trials) + 1} is due")
         total = state.started.error_ratio if state.started else 0.0
-        if event.error_ratio > error_share(total, event.trial):
+        if event.error_ratio > error_share(total, event.trial) * (1 + 1e-9):     # as another machine rounds
             raise ValueError(f"trial {event.trial} would spend {event.error_ratio} of {total}, more than its share")
+        if event.way != state.way:
+            raise ValueError(f"trial {event.trial} started {event.way} where {state.way} was allowed")
         trial = Trial(event.trial, state.queue[0], event)
         return replace(state, phase="trying", trials=(*state.trials, trial), queue=state.queue[1:], round_tried=True)
     trial_now = state.trial
