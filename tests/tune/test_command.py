@@ -18,7 +18,7 @@ def engine(device: str = "cuda", **config: Any) -> Engine:
     return Engine("vllm", "0.32.0", {"device": device, **config})
 
 
-BLOCKS = {"kv_cache_bytes": 2**30, "num_gpu_blocks": 1024, "kv_cache_memory_bytes": 2**30}
+BLOCKS: dict[str, Any] = {"kv_cache_bytes": 2**30, "num_gpu_blocks": 1024, "kv_cache_memory_bytes": 2**30}
 
 
 def after(text: str, knob: str, value: int | float | bool, of: Engine | None = None) -> list[str]:

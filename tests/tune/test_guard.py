@@ -20,8 +20,10 @@ TINY = read({
     "num_attention_heads": 16, "num_key_value_heads": 4, "intermediate_size": 2816, "vocab_size": 32000,
     "torch_dtype": "bfloat16", "tie_word_embeddings": True, "head_dim": 64,
 })  # fmt: skip
-CONFIG = {"max_num_seqs": 16, "max_num_batched_tokens": 2048, "max_model_len": 2048, "kv_cache_bytes": GIB,
-          "num_gpu_blocks": 1024, "kv_cache_memory_bytes": GIB, "dtype": "torch.bfloat16"}  # fmt: skip
+CONFIG: dict[str, Any] = {
+    "max_num_seqs": 16, "max_num_batched_tokens": 2048, "max_model_len": 2048, "kv_cache_bytes": GIB,
+    "num_gpu_blocks": 1024, "kv_cache_memory_bytes": GIB, "dtype": "torch.bfloat16",
+}  # fmt: skip
 CPU = Engine("vllm", "0.32.0", {"device": "cpu", **CONFIG})
 GPU = Engine("vllm", "0.32.0", {"device": "cuda", **CONFIG, "kv_cache_memory_bytes": None, "async_scheduling": False,
                                 "gpu_memory_utilization": 0.9, "kv_cache_bytes": 8 * GIB})  # fmt: skip

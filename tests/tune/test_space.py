@@ -20,15 +20,17 @@ from pellucid.tune.space import (
     words,
 )
 
-BLOCKS = {"kv_cache_bytes": 2**30, "num_gpu_blocks": 1024, "kv_cache_memory_bytes": 2**30}
-USUAL = {"max_num_seqs": 16, "max_num_batched_tokens": 2048, "max_model_len": 2048, "enable_chunked_prefill": True}
+BLOCKS: dict[str, Any] = {"kv_cache_bytes": 2**30, "num_gpu_blocks": 1024, "kv_cache_memory_bytes": 2**30}
+USUAL: dict[str, Any] = {"max_num_seqs": 16, "max_num_batched_tokens": 2048, "max_model_len": 2048,
+                         "enable_chunked_prefill": True}  # fmt: skip
 
 
 def engine(device: str = "cuda", version: str = "0.32.0", **config: Any) -> Engine:
     return Engine("vllm", version, {"device": device, **config})
 
 
-CPU = engine("cpu", **BLOCKS, **USUAL, **{"env.VLLM_CPU_NUM_OF_RESERVED_CPU": None})
+RESERVED: dict[str, Any] = {"env.VLLM_CPU_NUM_OF_RESERVED_CPU": None}
+CPU = engine("cpu", **BLOCKS, **USUAL, **RESERVED)
 GPU = engine("cuda", **BLOCKS, **USUAL, enforce_eager=True, async_scheduling=False, quantization=None,
              gpu_memory_utilization=0.9)  # fmt: skip
 

@@ -1,6 +1,6 @@
 """What the loop does next: a state → one action. And the loop itself: perform, write down, fold, until nothing is left.
 
-    next_action(state, now_ns)      RunTrial(trial=2, proposal=…, way="beside", error_ratio=0.0015, at_most_ns=540_000_000_000)
+    next_action(state, now_ns)      RunTrial(2, proposal, way="beside", error_ratio=0.0015, at_most_ns=540_000_000_000)
     run(state, desk)                → the finished state
 
     observe → diagnose → propose → guard → trial → verify → keep | roll back → observe

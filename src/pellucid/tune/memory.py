@@ -131,7 +131,7 @@ def _weights(chosen: dict[str, Value], engine: Engine, geometry: Geometry) -> fl
 
 
 def _kv_bytes(chosen: dict[str, Value], engine: Engine) -> float | None:
-    """The blocks of the cache times their size. Keys in fp8 make blocks smaller, and not the cache of a given size."""
+    """Blocks times their size. Keys in fp8 make blocks smaller, and not the cache of a given size."""
     blocks = next((chosen[k] for k in ("kv_cache_limit", "kv_cache_memory") if k in chosen), None)
     each, recorded = block_bytes(engine), number(engine.config.get("kv_cache_bytes"))
     if blocks is None or isinstance(blocks, str):

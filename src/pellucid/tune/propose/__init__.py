@@ -38,11 +38,13 @@ class Answer:
 
 
 def together(answers: tuple[Answer, ...], seen: frozenset[Candidate]) -> Answer:
-    """Of all proposers, in their order; what is in `seen`, and what two of them propose, once."""
-    fresh: dict[Candidate, Proposal] = {}
-    for answer in answers:
-        for proposal in answer.proposals:
-            if proposal.candidate not in seen:
-                fresh.setdefault(proposal.candidate, proposal)
+    """Of all proposers, in their order. What is in `seen`, and what two of them propose, once; the present
+    configuration against itself as often as it comes."""
+    fresh: list[Proposal] = []
+    known = set(seen)
+    for proposal in (p for answer in answers for p in answer.proposals):
+        if not proposal.candidate or proposal.candidate not in known:
+            known.add(proposal.candidate)
+            fresh.append(proposal)
     trouble = tuple(t for answer in answers for t in answer.trouble)
-    return Answer(tuple(fresh.values()), all(a.done for a in answers), trouble)
+    return Answer(tuple(fresh), all(a.done for a in answers), trouble)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import msgspec
 
+from pellucid.catalog.load import metrics
 from pellucid.catalog.spelling import Engine
 from pellucid.core.errors import AskedWrongly, PellucidError
 from pellucid.tune.events import Claim, Proposal
@@ -56,8 +57,6 @@ def proposal_of(entry: Listed, proposer: str, engine: Engine) -> Proposal:
 
 def checked(claim: Claim | None) -> Claim | None:
     """Raises AskedWrongly for a claim that says nothing."""
-    from pellucid.catalog.load import metrics
-
     if claim is None:
         return None
     if claim.metric not in metrics():

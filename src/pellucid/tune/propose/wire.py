@@ -1,14 +1,15 @@
 """What is said with an outside program, one JSON object a line. Encoding and decoding; who runs it is a verb.
 
-    we      {"pellucid": 1, "observe": {…}, "findings": […], "knobs": […], "present": {…}, "history": […], "left_s": 1200.5}
+    we      {"pellucid": 1, "observe": {…}, "findings": […], "knobs": […], "present": {…}, "history": […], "left_s": 99}
     it      {"propose": [{"set": {"max_running_requests": 64}, "why": "…",
                           "claim": {"metric": "output_tokens_per_s", "low_ratio": 0.0, "high_ratio": 0.2}}]}
     it      {"done": "nothing left that I would try"}
 
-One answer for each line of ours, on stdout; stderr is its own. `pellucid` is the version of this protocol: it grows when
-something changes its meaning or goes, not when a key comes. Keys of ours that a program does not know, it must not mind;
-keys of its own that we do not know are trouble, since a misspelt claim would be lost. History holds what was refused
-and why, so that a program can do better. `observe`, `findings` as in `pellucid why --json`; no text of any prompt.
+One answer for each line of ours, on stdout; stderr is its own. `pellucid` is the version of this protocol: it grows
+when something changes its meaning or goes, not when a key comes. Keys of ours that a program does not know, it must not
+mind; keys of its own that we do not know are trouble, since a misspelt claim would be lost. `history` holds what was
+refused and why, so that a program can do better. `observe` and `findings` are as in `pellucid why --json`; no text of
+any prompt.
 """
 
 from __future__ import annotations
