@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ FINDING = {
     "gain": {"metric": "ttft_mean_ns", "low_ratio": 0.1, "high_ratio": 0.4},
     "moves": [{"knob": "max_running_requests", "target": 9000.4}, {"knob": "async_scheduling", "target": 1.0}],
 }  # fmt: skip
+PAGE = Path(__file__).parents[3] / "docs" / "proposers.md"
 RUNNING = (Setting("max_running_requests", 64),)
 
 
@@ -142,6 +145,16 @@ def test_of_too_many_proposals_the_first_are_read() -> None:
     many = {"propose": [{"set": {"max_num_seqs": n + 1}} for n in range(MOST_PROPOSALS + 1)]}
     answer = decode(json.dumps(many).encode() + b"\n", "agent", ENGINE)
     assert (len(answer.proposals), answer.trouble) == (16, ("agent: 17 proposals at once; the first 16 were read",))
+
+
+def test_the_samples_of_the_page_are_read() -> None:
+    blocks = re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (toml,) = (text for kind, text in blocks if kind == "toml")
+    asked, proposed, done = (text for kind, text in blocks if kind == "json")
+    assert len(read_list(toml.encode(), "page", ENGINE)) == 2
+    assert json.loads(asked).keys() == json.loads(encode(brief())).keys()
+    assert decode(proposed.encode(), "agent", ENGINE).trouble == () != decode(proposed.encode(), "", ENGINE).proposals
+    assert decode(done.encode(), "agent", ENGINE) == Answer((), done=True)
 
 
 words = st.text(max_size=5)

@@ -1,8 +1,8 @@
 """All that was tried or refused, of one session or of all: their journals → rows. And claims beside outcomes.
 
     trials(home, None).json()
-    {"rows": [{"session": "20261130-091500-a1b2", "trial": 1, "candidate": "max_running_requests=64", "state": "kept",
-               "speed": "better", "fidelity": "same", "metric": "goodput_per_s", "outcome_ratio": 0.12, …}], "units": {…}}
+    {"rows": [{"session": "20261130-091500-a1b2", "trial": 1, "candidate": "step_token_budget=512", "state": "kept",
+               "speed": "better", "fidelity": "same", "outcome_ratio": 0.12, …}], "units": {…}}
 
 state   kept · rolled back · not rolled back · refused (by the guard, before anything started) · waiting · running · cut
         off (its process is gone; the next one takes it back first)
