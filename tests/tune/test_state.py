@@ -61,10 +61,10 @@ def test_a_trial_that_was_cut_off_is_taken_back_first_and_tried_once_more(phase:
     state = fold(state, e.Resumed(0), 0)
     assert state.phase == "rolling back"
     state = fold(state, e.RolledBack(1, ""), 0)
-    assert (state.phase, state.queue) == ("guarding", (A, B))
+    assert (state.phase, state.queue, state.tried) == ("guarding", (A, B), ())
     for event in (ALLOWED, start(2), e.Resumed(0), e.RolledBack(2, "")):
         state = fold(state, event, 0)
-    assert state.queue == (B,)
+    assert (state.queue, state.tried) == ((B,), (A.candidate,))
 
 
 def test_a_roll_back_that_was_cut_off_is_begun_again_and_its_verdict_stands() -> None:

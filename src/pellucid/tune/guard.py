@@ -31,7 +31,7 @@ class Situation:
     geometry: Geometry | None          # of its model; None where no config.json was read
     command: Command                   # the user's
     present: Candidate                 # kept so far, over it
-    tried: tuple[Candidate, ...]       # what need not be tried again, refused ones in it
+    tried: tuple[Candidate, ...]       # `State.tried`
     room: Room
     live: frozenset[str]               # knobs that the serving engine takes while it runs
     control: bool                      # … and that the user has allowed to be set

@@ -147,8 +147,7 @@ def _search(state: State, left_ns: int) -> Action:
     dry = state.dry_rounds_count + (not state.round_tried)
     if state.exhausted or dry >= MOST_DRY_ROUNDS:
         return Finish("done", summary(state))
-    tried = (*(t.proposal.candidate for t in state.trials), *(r.proposal.candidate for r in state.refused))
-    return Propose(tuple(dict.fromkeys(tried)))
+    return Propose(state.tried)
 
 
 def run(state: State, desk: Desk) -> State:

@@ -76,6 +76,13 @@ class State:
         """The one under way."""
         return self.trials[-1] if self.phase in IN_TRIAL else None
 
+    @property
+    def tried(self) -> tuple[Candidate, ...]:
+        """What need not be proposed again: tried, or refused. One that was cut off has another attempt."""
+        done = (t.proposal.candidate for t in self.trials
+                if not t.interrupted or self.attempts_count(t.proposal.candidate) >= MOST_ATTEMPTS)  # fmt: skip
+        return tuple(dict.fromkeys((*done, *(r.proposal.candidate for r in self.refused))))
+
     def left_ns(self, now_ns: int) -> int:
         """Of the budget. Time may stand still on a host that was restarted; it never runs backwards."""
         budget_ns = self.started.budget_ns if self.started else 0

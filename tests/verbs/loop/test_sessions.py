@@ -45,11 +45,12 @@ def whole_session(home: Path, world: World, session: str = SESSION) -> State:
         assert torn == 0
 
         def record(event: e.AnyEvent) -> int:
-            world.record(event)
-            return journal.record(event)
+            at_ns = journal.record(event)
+            world.entries = list(read_session(journal.folder).entries)
+            return at_ns
 
         state = fold(State(), STARTED, record(STARTED))
-        return run(state, Desk(world.perform, record, journal.state, lambda: world.now))
+        return run(state, Desk(world.perform, record, journal.state, lambda: state.last_ns))
 
 
 def journal_of(home: Path, session: str = SESSION) -> Path:
@@ -153,10 +154,29 @@ def test_a_disk_that_refuses_leaves_nothing_behind_half_a_line(tmp_path: Path, m
         with pytest.raises(Failed, match="the disk took 20 of"):
             journal.record(e.Observed("r", ""))
         monkeypatch.undo()
-        with pytest.raises(Failed, match="half written"):
+        with pytest.raises(Failed, match="could not be written before"):
             journal.record(e.Observed("r", ""))
     found = read_session(find_session(tmp_path, None))
     assert (len(found.entries), found.torn_bytes, found.breaks) == (1, 20, ())
+
+
+@pytest.mark.parametrize("call", range(0, 38, 3))
+def test_a_ctrl_c_in_the_middle_of_writing_leaves_a_chain_that_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    real, calls = os.fsync, iter(range(1000))
+
+    def fsync(fd: int) -> None:
+        real(fd)
+        if next(calls) == call + 4:     # after the first event: before it there is no loop
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.fsync", fsync)
+    state = whole_session(tmp_path, World((A, B)))
+    assert state.finished is not None
+    assert state.finished.word == "interrupted"
+    assert audit(tmp_path, None).whole
+    assert read_session(find_session(tmp_path, None)).state() == state
 
 
 def test_sessions_are_found_by_a_unique_beginning(tmp_path: Path) -> None:

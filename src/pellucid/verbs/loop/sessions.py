@@ -52,27 +52,32 @@ class Journal:
 
     def record(self, event: AnyEvent) -> int:
         """The event on disk; → CLOCK_MONOTONIC ns of its entry. Raises Failed where the disk refuses, and then again
-        for whatever comes: behind half a line nothing may follow."""
+        for whatever comes: what is on disk and what was told are no longer the same, and only a new start knows it."""
+        if self._fd < 0:
+            raise Failed(f"the journal in {self.folder} could not be written before; nothing more goes into it")
         now = self._now()
         text, entry = j.line(self._last, kind_of(event), to_plain(event), now.wall_ns, now.mono_ns)
-        if self._fd < 0:
-            raise Failed(f"the journal in {self.folder} was left half written; nothing more goes into it")
         try:
             written = os.write(self._fd, text)
             os.fsync(self._fd)
+            self._last = entry
+            if written != len(text):
+                raise Failed(f"cannot write {self.folder / JOURNAL}: the disk took {written} of {len(text)} bytes")
+            with replacing(self.folder / HEAD) as part:
+                part.write_text(j.head_text(entry))
         except OSError as error:
             self._fd = -1
             raise Failed(f"cannot write {self.folder / JOURNAL}: {error.strerror}") from error
-        if written != len(text):
+        except Failed:
             self._fd = -1
-            raise Failed(f"cannot write {self.folder / JOURNAL}: the disk took {written} of {len(text)} bytes")
-        self._last = entry
-        with replacing(self.folder / HEAD) as part:
-            part.write_text(j.head_text(entry))
+            raise
         return now.mono_ns
 
     def state(self) -> State:
-        return read_session(self.folder).state()
+        """Of what is on disk. A Ctrl-C may have come between a line and the note that it was written."""
+        found = read_session(self.folder)
+        self._last = found.entries[-1] if found.entries else None
+        return found.state()
 
 
 @contextlib.contextmanager
