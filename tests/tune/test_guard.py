@@ -121,6 +121,18 @@ def test_parts_are_those_of_the_formulae() -> None:
     assert parts["activations"] == 2 * 2048 * 1024 * 2 + 2048 * 3 * 2816 * 2
 
 
+def test_weights_are_of_the_type_that_they_are_served_in() -> None:
+    def weights(settings: tuple[Setting, ...], **config: Any) -> float:
+        of = Engine("vllm", "0.32.0", {"device": "cuda", **config})
+        return next(p.size_bytes for p in needs(settings, of, TINY).parts if p.name == "weights")
+
+    stored = weights((), dtype="torch.bfloat16")
+    assert weights((), dtype="torch.float32") == 2 * stored
+    assert weights(one("weights_fp8", True), dtype="torch.bfloat16") == stored / 2
+    assert weights(one("weights_fp8", True), quantization="awq") == stored
+    assert weights((), tensor_parallel_size=2) == stored / 2
+
+
 def test_what_does_not_fit_is_refused_with_the_sum() -> None:
     check, reason = ruled(one("kv_cache_memory", 10 * 1024))
     assert check == "memory"
