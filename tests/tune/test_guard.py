@@ -166,6 +166,14 @@ def test_a_share_of_a_device_is_taken_whole_and_must_be_free() -> None:
     assert "and 5.0 GiB are its share" in shortage(least, room, "beside")
 
 
+def test_an_engine_that_is_told_its_caches_size_or_has_no_device_takes_no_share() -> None:
+    share = needs((), GPU, TINY).share_ratio
+    told = Engine("vllm", "0.32.0", {**GPU.config, "kv_cache_memory_bytes": GIB})
+    nowhere = Engine("vllm", "0.32.0", {k: v for k, v in GPU.config.items() if k != "device"})
+    shares = [needs(one("kv_cache_limit", 64), GPU, TINY), needs((), told, TINY), needs((), nowhere, TINY)]
+    assert (share, [n.share_ratio for n in shares]) == (0.9, [None, None, None])
+
+
 def test_what_is_not_known_is_said_and_does_not_refuse() -> None:
     blind = Engine("vllm", "0.32.0", {"device": "cpu", "max_num_seqs": 16})
     ruling = guard(RUNNING, replace(SITUATION, engine=blind, geometry=None, room=Room("this host", None, None, None)))
