@@ -5,6 +5,14 @@ from __future__ import annotations
 from pellucid.store.read import RunReader
 
 NAMES_SHOWN = 6
+# An engine that is starting, or has ended, listens to nobody: that is no page that did not come.
+FAILED = """
+    WITH came AS (SELECT process, min(end_ns) AS first_ns, max(end_ns) AS last_ns FROM metrics
+                  WHERE metric <> 'scrape_failed_count' GROUP BY process)
+    SELECT process, part, count(*) AS n FROM metrics LEFT JOIN came USING (process)
+    WHERE metric = 'scrape_failed_count'
+          AND (part <> 'refused' OR first_ns IS NULL OR end_ns BETWEEN first_ns AND last_ns)
+    GROUP BY process, part ORDER BY process, part"""
 
 
 def page_notes(run: RunReader) -> list[str]:
@@ -14,10 +22,7 @@ def page_notes(run: RunReader) -> list[str]:
         "HAVING n > 0 ORDER BY 1"
     ):
         lines.append(f"{r['process']} began anew in this time: {r['n']} of its counters fell; what it counted between its last page and that is lost")  # noqa: E501
-    for r in run.rows(
-        "SELECT process, part, count(*) AS n FROM metrics WHERE metric = 'scrape_failed_count' "
-        "GROUP BY 1, 2 ORDER BY 1, 2"
-    ):
+    for r in run.rows(FAILED):
         lines.append(f"{r['n']} metrics pages of {r['process']} did not come: {r['part']}")
     names = [r["name"] for r in run.rows("SELECT DISTINCT name FROM samples ORDER BY name")]
     if names:

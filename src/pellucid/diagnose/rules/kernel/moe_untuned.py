@@ -34,7 +34,7 @@ from pellucid.diagnose.rule import (
 )
 
 CAPTURE = "capture kernels: pellucid profile, or load a trace"
-LOG = "load the engine's log beside the trace: pellucid load TRACE LOG"
+LOG = "load the engine's log beside the trace: pellucid load TRACE LOG; into a recorded run: pellucid load LOG --run-folder RUN"
 FEW = Limit(0.85, "ratio", "measured: the best configuration reached 0.86 to 0.90 of the memory's roof at 8 to 256 tokens on an H200 (docs/definitions.md, source K1)")
 MANY = Limit(0.55, "ratio", "measured: the best configuration reached 0.56 of the arithmetic's roof at 8,192 tokens on an H200 (docs/definitions.md, source K1)")
 PEAK = Limit(0.8, "ratio", "measured ceilings of an H200 are 0.82 and 0.88 of its data sheet (docs/definitions.md, source K6): so much less where only that is known")
