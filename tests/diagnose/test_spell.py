@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from pellucid.catalog.spelling import Engine
 from pellucid.diagnose.rule import Move
-from pellucid.diagnose.spell import Engine, SpelledMove, shown, spell
+from pellucid.diagnose.spell import SpelledMove, shown, spell
 
 
 def engine(**config: Any) -> Engine:

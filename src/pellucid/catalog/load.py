@@ -27,6 +27,7 @@ class Spelling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     engine: str
     flag: str = ""
+    short: str = ""        # another name of the flag, with one hyphen
     env: str = ""
     client: str = ""       # what callers change in their requests; nothing that the engine is started with
     config: str = ""       # key in sources.config_json with the present value
@@ -35,6 +36,7 @@ class Spelling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     not_device: str = ""   # on every device but this
     needs_config: str = ""  # only where this key of config_json has a value
     form: Literal["value", "switch", "gib", "bytes", "ceiling", "json", "without"] = "value"
+    makes: float = 1.0     # for form = "switch" and "without": the value that they make
     ceiling: float = 0.0   # for form = "ceiling": the value to set
     keys: dict[str, str] = {}   # for form = "json": key → config key of what stays; "" is the target's
     since: str = ""        # first engine version that has it

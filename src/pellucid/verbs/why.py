@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.catalog.load import metrics
+from pellucid.catalog.spelling import Engine
 from pellucid.core.run import read_info
 from pellucid.core.units import counted, duration, percent, unit_of
 from pellucid.diagnose.rank import Ranked, rank
 from pellucid.diagnose.rule import BLIND, BROKEN, CLEAR, NOT_APPLICABLE, Kind, Value
 from pellucid.diagnose.run import Report, Result, diagnose
 from pellucid.diagnose.span_of.steps import Span
-from pellucid.diagnose.spell import Engine, SpelledMove, shown, spell
+from pellucid.diagnose.spell import SpelledMove, shown, spell
 from pellucid.store.read import RunReader, open_run
 from pellucid.verbs.intake.page_notes import page_notes
 from pellucid.verbs.visible.facts import latest_facts, unseen
