@@ -19,6 +19,7 @@ from typing import Any
 
 NEVER_S = 3600
 STATUSES = ("400", "429", "503")
+KINDS = ("m", *STATUSES, "hang", "error", "cut", "stall", "die", "plain", "odd", "reset")
 AMID = 3           # output events
 
 
@@ -33,7 +34,8 @@ class Server:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             lines = dict(line.split(": ", 1) for line in head.lower().split("\r\n")[1:] if line)
             if head.startswith("GET"):
-                said = {"data": [{"id": "m", "owned_by": "somebody"}], "open_count": self.open_count - 1}
+                cards = [{"id": name, "owned_by": "somebody"} for name in KINDS]
+                said = {"data": cards, "open_count": self.open_count - 1}
                 return self._answer(writer, 200, json.dumps(said).encode())
             ask = json.loads(await reader.readexactly(int(lines["content-length"])))
             gone = asyncio.create_task(reader.read())

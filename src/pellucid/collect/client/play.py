@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Protocol
 
 from pellucid.catalog.dialects import PLAIN, Dialect
@@ -55,6 +56,7 @@ class Bounds:
 class Counts:
     """Where a play stands."""
 
+    second: int                        # since it began
     asked_count: int
     sent_count: int
     running_count: int
@@ -188,10 +190,10 @@ class _Play:
             self.asleep.discard(task)
 
     async def _tell(self, tell: Callable[[Counts], None]) -> None:
-        while True:
+        for second in count(1):
             await asyncio.sleep(1)
             running_count = self.sent_count - len(self.replies)
-            tell(Counts(len(self.asks), self.sent_count, running_count, self.faults_count))
+            tell(Counts(second, len(self.asks), self.sent_count, running_count, self.faults_count))
 
 
 def _headers(ask: Ask) -> dict[str, str]:
