@@ -140,6 +140,12 @@ def test_what_has_to_be_given_is_said(url: str, capsys: pytest.CaptureFixture[st
     assert "no vocab_size" in capsys.readouterr().err
 
 
+def test_a_header_that_http_cannot_carry_is_refused(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for value in ("süß", "a\r\nX: b"):
+        assert main(["replay", "w", "--url", url, *ROOM, "--header", f"X-A: {value}"]) == 2
+    assert "'X-A' has characters" in capsys.readouterr().err
+
+
 def test_nobody_there_has_failed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", "w", "--url", f"http://127.0.0.1:{free_port()}", *ROOM]) == 1
     assert "refused" in capsys.readouterr().err

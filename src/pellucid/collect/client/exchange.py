@@ -5,8 +5,8 @@
     wire = await exchange(at, Message("/v1/completions", body, {}), Until(timeout_s=60), stream)
     wire.status, wire.fault, wire.error
 
-Nothing but the sockets and the parser lies between the clock and the engine: a general client was 35 ms late at 50
-streams a second where this one is 3 ms (docs/decisions/0020-the-player-speaks-http-by-itself.md).
+Nothing but the sockets and the parser lies between the clock and the engine: a general client was 35 ms late at
+50 streams a second where this one is 3 ms (docs/decisions/0020-the-player-speaks-http-by-itself.md).
 """
 
 from __future__ import annotations

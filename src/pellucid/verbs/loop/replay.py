@@ -33,6 +33,7 @@ from pellucid.collect.client.measures import (
 )  # fmt: skip
 from pellucid.collect.client.play import Bounds, Counts, Played, Target, play
 from pellucid.collect.client.served import Served, served, vocabulary_of
+from pellucid.collect.openmetrics.address import endpoint
 from pellucid.core.errors import AskedWrongly
 from pellucid.core.units import S_NS
 from pellucid.verbs.loop.asks import Plan, Room, Wish, planned
@@ -129,7 +130,7 @@ def replay(path: Path, server: Server, wish: Wish, pace: Pace) -> Replayed:
     sent = _sent(plan, played)
     good = [r for r in played.replies if r.ok]
     return Replayed(
-        _conditions(path, found, room, wish, pace), plan, played, statistics(plan.requests),
+        _conditions(path, server, found, room) | asdict(wish) | _named(pace), plan, played, statistics(plan.requests),
         statistics(sent) if sent is not None else None, measure(played.replies, played.duration_ns),
         latencies(played.replies), client_bound(played), len(good),
         sum(r.output_tokens != r.ask.output_tokens for r in good),
@@ -158,12 +159,16 @@ def room_of(found: Served, server: Server) -> Room:
     return Room(Vocabulary(*counts), min(said))
 
 
-def _conditions(path: Path, found: Served, room: Room, wish: Wish, pace: Pace) -> dict[str, Any]:
+def _conditions(path: Path, server: Server, found: Served, room: Room) -> dict[str, Any]:
     return {
-        "workload": str(path), "model": found.model, "engine": found.engine, **asdict(wish),
+        "workload": str(path), "server": endpoint(server.url).name, "model": found.model, "engine": found.engine,
         "context_tokens": room.context_tokens, "first_token_id": room.vocabulary.reserved_count,
-        "end_token_id": room.vocabulary.count, "timeout_s": pace.timeout_s, "request_ids": f"{pace.name}-*",
+        "end_token_id": room.vocabulary.count,
     }  # fmt: skip
+
+
+def _named(pace: Pace) -> dict[str, Any]:
+    return {"timeout_s": pace.timeout_s, "request_ids": f"{pace.name}-*"}
 
 
 def _sent(plan: Plan, played: Played) -> Workload | None:

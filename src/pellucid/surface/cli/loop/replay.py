@@ -17,7 +17,8 @@ HELP = """Send a workload to a server as it was, and say what came back.
 
 Requests go out at their times, whatever the server does; a later turn of a conversation waits for the answer before it.
 Prompts are made: token ids, alike where the source's were alike. Answers are as long as the source's, where the engine
-can be told to. How late the client itself was is told first: where it was in the way, there is no verdict (exit 3)."""
+can be told to. How late the client itself was is told first: where it was in the way, there is no verdict (exit 3).
+The same --seed makes the same prompts: an engine that has seen them finds them in its cache. Take another one then."""
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
@@ -62,10 +63,10 @@ def run(args: argparse.Namespace) -> int:
         print_json(replayed.json())
     else:
         show(screen(replayed))
-    if replayed.client_bound and (replayed.ok_count or "client" in replayed.faults):
-        say(f"no verdict, the client was in the way: {replayed.client_bound}")
-        return 3
-    if replayed.played.ended_early or not replayed.ok_count:
+    if (replayed.played.ended_early or not replayed.ok_count) and "client" not in replayed.faults:
         say(f"the server failed: {replayed.played.ended_early or 'no request was answered'}")
         return 1
+    if replayed.client_bound:
+        say(f"no verdict, the client was in the way: {replayed.client_bound}")
+        return 3
     return 0
