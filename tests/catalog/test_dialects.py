@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pellucid.catalog.dialects import PLAIN, dialect_of, dialects
+from pellucid.catalog.servers.dialects import dialects
 
 
 def test_every_dialect_says_how_its_engine_is_known_and_asks_for_exact_lengths() -> None:
@@ -9,10 +9,5 @@ def test_every_dialect_says_how_its_engine_is_known_and_asks_for_exact_lengths()
     assert len(owners) == len(set(owners))
 
 
-def test_an_owner_nobody_knows_has_the_plain_api() -> None:
-    assert dialect_of("somebody") == PLAIN
-    assert dialect_of("") == PLAIN
-
-
-def test_a_known_owner_has_its_own_words() -> None:
-    assert dialect_of("vllm").task == ("vllm_xargs", "task")
+def test_a_label_travels_where_the_probe_looks_for_it() -> None:
+    assert dialects()["vllm"].task == ("vllm_xargs", "task")

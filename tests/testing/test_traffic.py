@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.catalog.dialects import PLAIN
+from pellucid.catalog.servers.dialects import PLAIN
 from pellucid.testing.engine import EngineDied, Launch, free_port, members, start, stop, wait_ready
 from pellucid.testing.traffic import TOKENS, Ask, encoded, send
 

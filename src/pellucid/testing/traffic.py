@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from pellucid.catalog.dialects import Dialect, dialects
+from pellucid.catalog.servers.dialects import Dialect, dialects
 from pellucid.collect.client.ask import COMPLETIONS as TEXT
 from pellucid.collect.client.ask import Arrival, Ask, Reply
 from pellucid.collect.client.body import body

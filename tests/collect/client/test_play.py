@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.catalog.dialects import PLAIN, Dialect
+from pellucid.catalog.servers.dialects import PLAIN, Dialect
 from pellucid.collect.client.ask import Ask, Reply
 from pellucid.collect.client.body import body
 from pellucid.collect.client.events import Stream

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pellucid.catalog.dialects import PLAIN, Dialect
+from pellucid.catalog.servers.dialects import PLAIN, Dialect
 from pellucid.collect.client.ask import Ask
 from pellucid.core.errors import AskedWrongly, CannotAnswer
 from pellucid.core.units import S_NS

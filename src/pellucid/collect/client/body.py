@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from pellucid.catalog.dialects import Dialect
+from pellucid.catalog.servers.dialects import Dialect
 from pellucid.collect.client.ask import Ask
 
 

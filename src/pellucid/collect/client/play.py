@@ -1,6 +1,6 @@
 """Asks → replies, open loop: each goes out at its time, whatever the engine does.
 
-    target = Target("http://127.0.0.1:8000", "m", dialect_of("somebody"))
+    target = Target("http://127.0.0.1:8000", "m", found.dialect)
     played = play(target, [Ask(0.0, [5, 6, 7], 32), Ask(0.2, [5, 9], 16)], Bounds(request_s=60))
     played.replies[0].lag_ns, played.replies[0].fault, played.ended_early
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
 
-from pellucid.catalog.dialects import PLAIN, Dialect
+from pellucid.catalog.servers.dialects import PLAIN, Dialect
 from pellucid.collect.client.ask import Ask, Reply
 from pellucid.collect.client.body import encoded
 from pellucid.collect.client.events import Stream

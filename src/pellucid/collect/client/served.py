@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from pellucid.catalog.dialects import PLAIN, Dialect, dialects
+from pellucid.catalog.servers.dialects import PLAIN, Dialect, dialects
 from pellucid.collect.openmetrics.address import endpoint
 from pellucid.core.errors import AskedWrongly, Failed
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.catalog.dialects import Dialect
+from pellucid.catalog.servers.dialects import Dialect
 from pellucid.collect.client.ask import Ask
 from pellucid.core.errors import AskedWrongly, CannotAnswer
 from pellucid.core.units import S_NS, counted

@@ -1,7 +1,7 @@
 """What engines take beyond the OpenAI API → frozen records, by the name under which they own their models.
 
-    dialect_of("somebody-else")          PLAIN: the API's own fields, and nothing more can be asked for
     dialects()["…"].exact_length         {"ignore_eos": True}
+    PLAIN                                of anybody else: the API's own fields, and nothing more can be asked for
 """
 
 from __future__ import annotations
@@ -29,12 +29,8 @@ PLAIN = Dialect()
 @cache
 def dialects() -> dict[str, Dialect]:
     """By engine. Raises ValueError with the file's name where it is odd."""
-    path = FOLDER / "dialects.toml"
+    path = FOLDER / "servers" / "dialects.toml"
     try:
         return msgspec.toml.decode(path.read_bytes(), type=dict[str, Dialect])
     except msgspec.MsgspecError as error:
         raise ValueError(f"{path.name}: {error}") from error
-
-
-def dialect_of(owned_by: str) -> Dialect:
-    return next((d for d in dialects().values() if d.owned_by == owned_by), PLAIN)
