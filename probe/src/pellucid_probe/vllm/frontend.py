@@ -17,7 +17,7 @@ from pellucid_probe.guard import Hook, StepHook, Target, argument, now_ns
 from pellucid_probe.outbox import one
 from pellucid_probe.process import Process
 from pellucid_probe.vllm.labels import HEADER, HEADER_TASK, MAX_LENGTH, SENT, sent_ns, task_of
-from pellucid_probe.vllm.live import FRONT_TARGETS, FrontLive
+from pellucid_probe.vllm.live import FrontLive
 
 _OUTPUT = "vllm.v1.engine.output_processor"
 HTTP = Target("fastapi", "FastAPI.__call__", ("self", "scope", "receive", "send"))

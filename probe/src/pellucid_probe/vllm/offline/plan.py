@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, Tuple
 
 from pellucid_probe.guard import Target
 from pellucid_probe.vllm import engine_core, frontend, kv, live, worker
-from pellucid_probe.vllm.versions import engine_version
+from pellucid_probe.vllm.config import engine_version
 
 ROLES: Dict[str, Dict[str, Tuple[Target, ...]]] = {
     "frontend": {**frontend.TARGETS, **live.FRONT_TARGETS},
