@@ -8,7 +8,7 @@ import os
 import random
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,12 +56,12 @@ class Script:
         self.replies[part] = send(self.served.url, MODEL, asks)
         self.spans[part] = (start_ns, time.monotonic_ns())
 
-    def sent(self, part: str, values: dict[str, Any], asks: list[Ask]) -> None:
-        """With the values, and again without."""
+    def sent(self, part: str, values: dict[str, Any], asks: Callable[[], list[Ask]]) -> None:
+        """With the values, and without; each time prompts that no cache knows."""
         set_values(self.desk, values, 120)
-        self.send(part, asks)
+        self.send(part, asks())
         revert(self.desk)
-        self.send(f"{part} after", asks)
+        self.send(f"{part} after", asks())
 
     def values(self) -> dict[str, Any]:
         return {p.knob: p.value for p in status(self.desk) if not p.blind}
@@ -77,6 +77,12 @@ def serving(home: Path, python: Path) -> Script:
 
 def prompts(pick: random.Random, count: int, length: int, output: int, **more: Any) -> list[Ask]:
     return [Ask(0, tokens(pick, length), output, **more) for _ in range(count)]
+
+
+def copies(pick: random.Random) -> list[Ask]:
+    """Three tasks: two that say their name in the body, one in a header."""
+    named: list[dict[str, Any]] = [{"task": "plain"}, {"task": "copy"}, {"headers": {"X-Pellucid-Task": "spoken"}}]
+    return [ask for name in named for ask in prompts(pick, 2, 20, 60, extra=COPY, **name)]
 
 
 def killed_controller(script: Script) -> None:
@@ -100,13 +106,11 @@ def play(script: Script) -> None:
     pick = random.Random(12)
     script.send("warm-up", prompts(pick, 1, 20, 4))
     script.seen["start"] = script.values()
-    script.sent("cap", {"sequence_cap": 4}, prompts(pick, 12, 20, 40))
-    script.sent("budget", {"scheduled_token_budget": 64}, prompts(pick, 4, 400, 4))
-    script.sent("threshold", {"long_prefill_threshold": 100}, prompts(pick, 4, 400, 4))
-    tasks = [a for task in ("plain", "copy") for a in prompts(pick, 2, 20, 60, task=task, extra=COPY)]
-    tasks += prompts(pick, 2, 20, 60, headers={"X-Pellucid-Task": "spoken"}, extra=COPY)
-    script.sent("drafts", {"no_drafts_for_tasks": ["plain", "spoken"]}, tasks)
-    script.sent("admission", {"queued_requests_cap": 2}, prompts(pick, 6, 20, 60))
+    script.sent("cap", {"sequence_cap": 4}, lambda: prompts(pick, 12, 20, 40))
+    script.sent("budget", {"scheduled_token_budget": 64}, lambda: prompts(pick, 4, 400, 4))
+    script.sent("threshold", {"long_prefill_threshold": 100}, lambda: prompts(pick, 4, 400, 4))
+    script.sent("drafts", {"no_drafts_for_tasks": ["plain", "spoken"]}, lambda: copies(pick))
+    script.sent("admission", {"queued_requests_cap": 2}, lambda: prompts(pick, 6, 20, 60))
     script.seen["refused"] = [refusal(script.desk, values) for values in REFUSED]
     script.send("refused", prompts(pick, 2, 20, 8))
     set_values(script.desk, {"sequence_cap": 6}, 30)
@@ -243,9 +247,8 @@ def test_the_oldest_minor_has_those_of_the_committed_table_and_says_why_not_the_
     try:
         script.send("warm-up", prompts(pick, 1, 20, 4))
         blind = {p.knob: p.blind for p in status(script.desk) if p.blind}
-        script.sent("budget", {"scheduled_token_budget": 64}, prompts(pick, 4, 400, 4))
-        script.sent("drafts", {"no_drafts_for_tasks": ["plain"]}, [
-            a for task in ("plain", "copy") for a in prompts(pick, 2, 20, 60, task=task, extra=COPY)])  # fmt: skip
+        script.sent("budget", {"scheduled_token_budget": 64}, lambda: prompts(pick, 4, 400, 4))
+        script.sent("drafts", {"no_drafts_for_tasks": ["plain", "spoken"]}, lambda: copies(pick))
         with contextlib.suppress(AskedWrongly):
             set_values(script.desk, {"sequence_cap": 2}, 10)
     finally:
@@ -253,5 +256,6 @@ def test_the_oldest_minor_has_those_of_the_committed_table_and_says_why_not_the_
     live = (script, open_run(script.served.folder()))
     assert "max_num_active_reqs" in blind["sequence_cap"]
     assert (most(live, "budget", "scheduled_tokens"), most(live, "budget after", "scheduled_tokens") > 64) == (64, True)
-    assert (drafted(live, "drafts")["plain"], drafted(live, "drafts")["copy"] > 0) == (0, True)
+    counts = drafted(live, "drafts")
+    assert (counts["plain"], counts["spoken"], counts["copy"] > 0) == (0, 0, True)
     assert control_facts(live[1]) == known("0.28")
