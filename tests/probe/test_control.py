@@ -243,6 +243,16 @@ def test_neither_a_link_nor_a_pipe_nor_a_folder_holds_the_thread_up(bench: Bench
     assert bench.cap.values == [16]
 
 
+def test_where_writing_fails_in_the_middle_nothing_of_it_stays(bench: Bench) -> None:
+    class Broken(Cap):
+        def write(self, value: Any) -> None:
+            raise AttributeError("cannot be written")
+
+    bench.control.knobs["other"] = Broken()
+    said = bench.ask("set", mine={"values": {"cap": 4, "other": 4}})
+    assert (said["state"], said["now"]["lease"], bench.cap.values) == ("failed", None, [16, 4, 16])
+
+
 def test_what_cannot_be_noted_is_not_done_but_what_is_lent_comes_back(bench: Bench) -> None:
     bench.set(4)
     audit = bench.folder / FOLDER / f"{NAME}.audit.jsonl"

@@ -178,11 +178,17 @@ class Control:
         taken = {name: self._knob(name).take(value) for name, value in wanted.items()}
         old = {name: self.knobs[name].read() for name in taken}
         said = self._record(asked, old, taken, until_ns)
+        try:
+            for name, value in taken.items():
+                self.knobs[name].write(value)
+        except Exception:
+            for name, value in old.items():
+                with contextlib.suppress(Exception):
+                    self.knobs[name].write(value)
+            raise
         lease = self._lease = self._lease or Lease(asked["holder"], asked["by"], until_ns)
         lease.until_ns = until_ns
-        for name, value in taken.items():
-            lease.before.setdefault(name, old[name])
-            self.knobs[name].write(value)
+        lease.before = {**old, **lease.before}      # of a knob that is set again, the first one's
         return said
 
     def _renew(self, asked: Values, held: Lease) -> Values:

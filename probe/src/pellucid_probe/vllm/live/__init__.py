@@ -10,6 +10,7 @@ and above, its own classes hang, assert, or leave requests waiting for ever.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Callable, Dict, Tuple
 
 from pellucid_probe.control import Control, Knob
@@ -147,7 +148,7 @@ class CoreLive(Live):
         if self.control is not None and self.process.facts["step.times"].state == "visible":
             self.control.in_force = self.changes.in_force
             for name, make in CORE.items():
-                self.offer(self.control, name, lambda make=make: make(scheduler, self.changes))  # type: ignore[misc]
+                self.offer(self.control, name, partial(make, scheduler, self.changes))
 
 
 class FrontLive(Live):
@@ -169,5 +170,4 @@ class FrontLive(Live):
         control = self.control
         if control is not None and not control.knobs.keys() & FRONT.keys():
             for name, attribute in FRONT.items():
-                self.offer(control, name, lambda attribute=attribute: Whole(  # type: ignore[misc]
-                    config, attribute, 1, MOST_QUEUED, None, None))
+                self.offer(control, name, partial(Whole, config, attribute, 1, MOST_QUEUED, None, None))
