@@ -27,6 +27,7 @@ COMMANDS: dict[str, list[str]] = {
     "kineto_speed": [str(OURS), str(HERE / "kineto_speed.py")],
     "nsys_speed": [str(OURS), str(HERE / "nsys_speed.py")],
     "attribution": [str(OURS), "-m", "bench.attribution"],
+    "fidelity_power": [str(OURS), "-m", "bench.fidelity_power"],
 }
 
 

@@ -8,9 +8,10 @@ imitated here: the other side of the connection is.
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
-import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 
 TOKENS = 48
-END = 0
+SEEDS = itertools.count(11)      # no two engines give the same answers
 LOGITS = np.random.default_rng(4).normal(0, 1.8, (TOKENS, TOKENS, TOKENS))
 
 
@@ -32,6 +33,7 @@ class Fault:
     after: int = 0
     temperature: float = 1.0      # times what was asked for
     noise: float = 0.0            # of the weights
+    seed: int = 0
 
 
 class Engine(ThreadingHTTPServer):
@@ -41,8 +43,10 @@ class Engine(ThreadingHTTPServer):
     def __init__(self, fault: Fault) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.fault = fault
-        self.random = np.random.default_rng(time.monotonic_ns())
+        self.asked: Counter[tuple[int, ...]] = Counter()
         self.logits = LOGITS + np.random.default_rng(5).normal(0, 1, LOGITS.shape) * fault.noise
+        self.logps = self.logits - np.log(np.exp(self.logits).sum(axis=2, keepdims=True))
+        self.ranked = np.argsort(-self.logits, axis=2)
         self.served = 0
         self.lock = threading.Lock()
         self.stopping = threading.Event()
@@ -64,14 +68,15 @@ class Engine(ThreadingHTTPServer):
         return {"choices": [choice]}
 
     def sampled(self, ids: list[int], asked: dict[str, Any]) -> list[int]:
-        heat = asked.get("temperature", 1.0) * self.fault.temperature
+        heat = max(asked.get("temperature", 1.0) * self.fault.temperature, 1e-6)
+        with self.lock:
+            self.asked[tuple(ids)] += 1
+            random = np.random.default_rng([self.fault.seed, self.asked[tuple(ids)], *ids])
         made: list[int] = []
         for _ in range(asked["max_tokens"]):
             a, b = ([1, 1, *ids, *made])[-2:]
             logits = self.logits[a % TOKENS, b % TOKENS]
-            with self.lock:
-                noise = self.random.gumbel(size=TOKENS) * (heat > 0)
-            made.append(int((logits / (heat or 1.0) + noise).argmax()))
+            made.append(int((logits / heat + random.gumbel(size=TOKENS)).argmax()))
         return made
 
     def shown(self, ids: list[int], top: int) -> list[dict[str, Any] | None] | None:
@@ -80,10 +85,9 @@ class Engine(ThreadingHTTPServer):
         out: list[dict[str, Any] | None] = [None]
         for place in range(1, len(ids)):
             a, b = ([1, *ids])[place - 1 : place + 1]
-            logits = self.logits[a % TOKENS, b % TOKENS]
-            logps = logits - np.log(np.exp(logits).sum())
-            named = {int(t) for t in np.argsort(-logps)[:top]} | {ids[place] % TOKENS}
-            out.append({str(t): {"logprob": None if self.wrong("nan") else float(logps[t])} for t in named})
+            logps = self.logps[a % TOKENS, b % TOKENS].tolist()
+            named = {*self.ranked[a % TOKENS, b % TOKENS, :top].tolist(), ids[place] % TOKENS}
+            out.append({str(t): {"logprob": None if self.wrong("nan") else logps[t]} for t in named})
         return out
 
 
@@ -122,7 +126,8 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def small_engine(kind: str = "", after: int = 0, temperature: float = 1.0, noise: float = 0.0) -> Iterator[str]:
-    engine = Engine(Fault(kind, after, temperature, noise))
+    """Which answers a prompt gets depends on how often it was asked, and on nothing that runs beside it."""
+    engine = Engine(Fault(kind, after, temperature, noise, next(SEEDS)))
     thread = threading.Thread(target=engine.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:

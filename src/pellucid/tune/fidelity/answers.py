@@ -121,15 +121,19 @@ def surprises(answer: Answered, tail_nats: float) -> Floats:
 
 
 def expected(answer: Answered, tail_nats: float) -> Floats:
-    """Mean log-probability (T,) of a draw at the answer's temperature. All tokens that are not among the likeliest are
-    taken to be `tail_nats` below the probability they have together, and so many that they add up to it."""
+    """Mean log-probability (T,) of a draw at the answer's temperature.
+
+    All tokens that are not among the likeliest are taken to be `tail_nats` below the probability they have together,
+    but no likelier than the last of the likeliest, and so many that they add up to it.
+    """
     top = np.maximum(answer.scores.top_logps, LOWEST_NATS)
     if answer.temperature is not None and answer.temperature <= 0:
         return top[:, 0]
     heat = 1.0 if answer.temperature is None else answer.temperature
-    of_tail = np.log(rest(answer.scores)) + tail_nats
-    weights = np.exp(top / heat)
-    tail_weight = np.exp(of_tail / heat - tail_nats)
+    together = np.log(rest(answer.scores))
+    of_tail = np.minimum(together + tail_nats, top[:, -1])
+    weights = np.exp((top - top[:, :1]) / heat)
+    tail_weight = np.exp((of_tail - top[:, 0]) / heat + together - of_tail)
     found: Floats = ((weights * top).sum(axis=1) + tail_weight * of_tail) / (weights.sum(axis=1) + tail_weight)
     return found
 

@@ -112,7 +112,7 @@ def _served(evidence: Evidence, random: np.random.Generator, terms: Terms) -> tu
     of_reference = measured(own)
     itself = replace(of_reference, candidate=of_reference.later)
     floor = compare(grouped(itself, groups), terms.draws_count, terms.level_ratio, random)
-    found = smallest_found(Corruption(own, of_reference), groups, compared.critical, random)
+    found = smallest_found(Corruption(own, of_reference), groups, compared.critical, terms.tries_count, random)
     tasks = tuple(
         _task(name, _count(table, group), (compared, floor), n, found[n], terms)
         for n, (name, group) in enumerate(zip(names, groups, strict=True))

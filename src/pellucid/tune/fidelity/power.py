@@ -35,7 +35,6 @@ from pellucid.tune.fidelity.answers import (
 )
 from pellucid.tune.fidelity.permute import compare_once, grouped
 
-TRIES_COUNT = 200
 FOUND_RATIO = 0.9
 RATIOS = (0.001, 0.002, 0.003, 0.005, 0.007, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7,
           1.0)  # fmt: skip
@@ -74,7 +73,8 @@ def _numbers(answer: Answered, logps: Floats, among_unlikely: Bools, tail_nats: 
 
 
 def smallest_found(
-    corruption: Corruption, groups: Sequence[frozenset[str]], critical: float, random: np.random.Generator,
+    corruption: Corruption, groups: Sequence[frozenset[str]], critical: float, tries_count: int,
+    random: np.random.Generator,
 ) -> list[float | None]:  # fmt: skip
     """For each group the least share of `RATIOS` found in nine of ten tries; None where not even all tokens are.
     `corruption` is of the reference's answers."""
@@ -82,11 +82,11 @@ def smallest_found(
     @cache
     def found_ratios(ratio: float) -> tuple[float, ...]:
         hits = np.zeros(len(groups))
-        for _ in range(TRIES_COUNT):
+        for _ in range(tries_count):
             half = halved(corruption.table.prompts, random)
             _, z = compare_once(grouped(corruption.table_of(ratio, half, random), groups))
             hits += z[:, MOVED].max(axis=1) >= critical
-        return tuple(hits / TRIES_COUNT)
+        return tuple(hits / tries_count)
 
     found: list[float | None] = []
     for n in range(len(groups)):

@@ -39,7 +39,8 @@ class Terms:
     level_ratio: float = LEVEL.value
     margin_nats: float = MARGIN.value        # for all tasks together; for one alone TASK_MARGIN times that
     kl_nats: float = KL.value
-    draws_count: int = 4999
+    draws_count: int = 4999                  # exchanges of labels
+    tries_count: int = 200                   # corruptions of each size, to say what would be found
 
 
 @dataclass(frozen=True, slots=True)
