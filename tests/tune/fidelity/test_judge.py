@@ -60,7 +60,9 @@ def test_one_prompt_is_blind_for_no_corruption_would_be_found() -> None:
 
 
 def test_a_task_of_few_prompts_is_judged_with_the_others_only() -> None:
-    assert [t.task for t in judged(Arms(prompts=7, tasks=("chat", "code"))).tasks] == ["all", "chat"]
+    found = judged(Arms(prompts=15, tasks=("chat", "code")))
+    assert [t.task for t in found.tasks] == ["all", "chat"]
+    assert found.notes == ("judged among all only, with fewer than 8 prompts: code",)
 
 
 def test_other_distributions_of_the_same_tokens_are_different() -> None:

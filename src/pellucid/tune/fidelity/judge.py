@@ -36,7 +36,7 @@ from pellucid.tune.fidelity.verdict import (
 )
 
 ALL = "all"
-LEAST_PROMPTS = 4        # fewer are no sample of a task: it is judged within `all` only
+LEAST_PROMPTS = 8        # of 2 and 4 answers each; with fewer hardly any exchange is rare enough to tell one task apart
 BOOTSTRAPS = 2000
 
 
@@ -104,7 +104,7 @@ def _word(text: str) -> Word:
 def _served(evidence: Evidence, random: np.random.Generator, terms: Terms) -> tuple[tuple[Task, ...], str]:
     """Verdicts by task, and why the reference cannot be trusted, or ""."""
     table = measured(evidence.answers)
-    prompts_of = Counter(dict(set(zip(table.prompts.tolist(), table.tasks, strict=True))).values())
+    prompts_of = Counter({a.prompt: a.task for a in evidence.answers}.values())
     names = [ALL, *sorted(t for t, n in prompts_of.items() if n >= LEAST_PROMPTS and len(prompts_of) > 1)]
     groups = [frozenset(prompts_of) if name == ALL else frozenset({name}) for name in names]
     compared = compare(grouped(table, groups), terms.draws_count, terms.level_ratio, random)
@@ -202,6 +202,9 @@ def _notes(evidence: Evidence) -> tuple[str, ...]:
     notes = []
     if evidence.too_long_count:
         notes.append(f"{evidence.too_long_count} of {evidence.prompts_count} prompts do not fit the context: left out")
+    prompts_of = Counter({a.prompt: a.task for a in evidence.answers}.values())
+    if few := sorted(t for t, n in prompts_of.items() if n < LEAST_PROMPTS and len(prompts_of) > 1):
+        notes.append(f"judged among all only, with fewer than {LEAST_PROMPTS} prompts: {', '.join(few)}")
     wanted = evidence.prompts_count - evidence.too_long_count
     if evidence.judged_count < wanted:
         notes.append(f"{evidence.judged_count} of {wanted} prompts were used in the time there was")
