@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from pellucid.tune.fidelity.answers import (
     REFERENCE,
     REPETITION,
     SURPRISE,
+    TWINS,
     UNLIKELY,
     Answered,
     expected,
@@ -91,6 +94,12 @@ def test_runs_of_four_that_come_again_are_counted() -> None:
     assert repetition(np.array([1, 2, 3, 4, 1, 2, 3, 4])) == pytest.approx(1 / 5)
     assert repetition(np.array([7] * 20)) == pytest.approx(16 / 17)
     assert repetition(np.array([1, 2, 3])) == 0.0
+
+
+def test_answers_to_one_prompt_that_are_equal_are_twins() -> None:
+    one, other, third = said([0, 1], [TWO[0], TWO[1]]), said([0, 1], [TWO[0], TWO[1]]), said([1, 1], [TWO[1], TWO[1]])
+    elsewhere = replace(one, prompt=5)
+    assert measured([one, other, third, elsewhere]).values[:, TWINS].tolist() == [1.0, 1.0, 0.0, 0.0]
 
 
 def test_a_table_keeps_order_and_arms() -> None:

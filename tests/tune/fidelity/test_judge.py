@@ -117,6 +117,16 @@ def test_broken_json_is_different() -> None:
     assert "not_json" in found.reason
 
 
+def test_one_answer_for_everybody_is_different_though_it_is_as_likely_as_any() -> None:
+    """Each prompt's first answer of the candidate stands for its second too."""
+    answers, first = [], dict[int, Answered]()
+    for a in arms(1, replace(SAME, tokens=12)):
+        answers.append(first.setdefault(a.prompt, a) if a.arm == CANDIDATE else a)
+    found = judge(evidence(answers), np.random.default_rng(0), QUICK)
+    assert found.word == "different"
+    assert "twins +1" in found.reason
+
+
 def test_nothing_answered_is_blind() -> None:
     assert judge(evidence([]), np.random.default_rng(0)).word == "blind"
 

@@ -15,6 +15,7 @@ deviation falls from 1.02 to 0.23. The test is right whatever is subtracted, as 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -60,9 +61,10 @@ STATISTICS = (
     Statistic("absurd", "ratio", f"tokens with a log-probability below {ABSURD_NATS:g} nats", 0.0),
     Statistic("repetition", "ratio", f"runs of {GRAM} tokens that the answer had before", 0.0),
     Statistic("length", "ln tokens", "logarithm of the answer's length", 0.0),
+    Statistic("twins", "ratio", "answers that another answer to the same prompt equals", 0.0),
     Statistic("not_json", "ratio", "answers that are no JSON where JSON was asked for", 0.0),
 )
-SURPRISE, UNLIKELY, ABSURD, REPETITION, LENGTH, NOT_JSON = range(len(STATISTICS))
+SURPRISE, UNLIKELY, ABSURD, REPETITION, LENGTH, TWINS, NOT_JSON = range(len(STATISTICS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,9 @@ class Table:
 
 def measured(answers: Sequence[Answered]) -> Table:
     tail_nats = tail(answers)
-    values = np.array([_row(a, tail_nats) for a in answers], dtype=np.float64).reshape(len(answers), len(STATISTICS))
+    said = Counter((a.prompt, a.scores.ids.tobytes()) for a in answers)
+    rows = [_row(a, tail_nats, said[a.prompt, a.scores.ids.tobytes()] > 1) for a in answers]
+    values = np.array(rows, dtype=np.float64).reshape(len(answers), len(STATISTICS))
     return Table(
         values,
         np.array([a.prompt for a in answers], dtype=np.int64),
@@ -102,15 +106,16 @@ def tail(answers: Sequence[Answered]) -> float:
     return float(np.maximum(found, LOWEST_NATS).mean()) if len(found) else 0.0
 
 
-def _row(answer: Answered, tail_nats: float) -> tuple[float, ...]:
+def _row(answer: Answered, tail_nats: float, twin: bool) -> tuple[float, ...]:
     if not len(answer.scores):
-        return (0.0, 0.0, 0.0, 0.0, 0.0, float(answer.wants_json))
+        return (0.0, 0.0, 0.0, 0.0, 0.0, float(twin), float(answer.wants_json))
     return (
         float(np.mean(surprises(answer, tail_nats))),
         float(np.mean(unlikely(answer.scores))),
         float(np.mean(answer.scores.logps < ABSURD_NATS)),
         repetition(answer.scores.ids),
         float(np.log1p(len(answer.scores))),
+        float(twin),
         float(answer.wants_json and not is_json(answer.text)),
     )
 
