@@ -1,6 +1,6 @@
 """What the verdict on fidelity finds: answers corrupted in known ways, judged again and again on parts of the prompts.
 
-    .venv/bin/python -m bench.fidelity_power [--recording FILE] [--prompts 32] [--tries 100]
+    .venv/bin/python -m bench.fidelity_power [--recording FILE] [--prompts 24] [--tries 100]
 
 A real engine answers our own prompts; then it, or one beside it that is configured otherwise, answers them wrongly, and
 all answers are scored on it. Kinds that are in the recording already are not recorded again. Of the prompts some are
@@ -42,7 +42,7 @@ from tools.recording import launch
 
 MODEL, TOKENS, AT_ONCE, VOCABULARY = "gemma-3-270m", 48, 8, 262_144
 FLAGS = ("--max-model-len", "1024", "--max-num-seqs", "16")
-SIZES = (8, 16, 32)
+SIZES = (6, 12, 24)
 NGRAM = '{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4}'
 GROUPS = [frozenset(("chat", "code", "json", "copy"))]
 
@@ -225,7 +225,7 @@ def table(bench: Bench, tries: int) -> float:
 def main() -> int:
     ask = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     ask.add_argument("--recording", type=Path)
-    ask.add_argument("--prompts", type=int, default=32)
+    ask.add_argument("--prompts", type=int, default=24)
     ask.add_argument("--tries", type=int, default=100)
     asked = ask.parse_args()
     began = time.monotonic()

@@ -34,12 +34,12 @@ def screen(found: Fidelity) -> Group:
 
 
 def _differences(found: Fidelity) -> Table:
-    """Candidate - reference, beside what the reference differs from itself by."""
+    """Candidate - reference, beside what the reference differs from itself by; without what is equal in all answers."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("task", "statistic", "difference", "from", "to", "p", "A/A", "p of A/A"):
         table.add_column(name, justify="left" if name in ("task", "statistic") else "right", no_wrap=True)
     for task in found.tasks:
-        for row in task.differences:
+        for row in (r for r in task.differences if r.low < r.high or r.floor_difference):
             table.add_row(
                 task.task, f"{row.name}, {row.unit}", f"{row.difference:+.3f}", f"{row.low:+.3f}", f"{row.high:+.3f}",
                 f"{row.p_adjusted:.2g}", f"{row.floor_difference:+.3f}", f"{row.floor_p_adjusted:.2g}",
