@@ -29,6 +29,7 @@ COMMANDS: dict[str, list[str]] = {
     "replay_lag": [str(OURS), "-m", "bench.replay_lag"],
     "attribution": [str(OURS), "-m", "bench.attribution"],
     "effect_power": [str(OURS), "-m", "bench.effect_power"],
+    "fidelity_power": [str(OURS), "-m", "bench.fidelity_power"],
 }
 
 
