@@ -35,7 +35,6 @@ class Spelling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     device: str = ""       # only on this device
     not_device: str = ""   # on every device but this
     needs_config: str = ""  # only where this key of config_json has a value
-    form: Literal["value", "switch", "gib", "bytes", "ceiling", "json", "without"] = "value"
     makes: float = 1.0     # for form = "switch" and "without": the value that they make
     probe: bool = False    # in the running engine, through the probe: the fact control.<knob>
     form: Literal["value", "word", "switch", "pair", "gib", "bytes", "ceiling", "json", "without"] = "value"
