@@ -77,12 +77,14 @@ def only_one(path: Path) -> Iterator[None]:
 
 
 def _run(trial: Trial) -> Outcome:
-    exchanged = trial.coin.random() < 0.5
+    exchanged, kind = trial.coin.random() < 0.5, trial.next_kind()
     try:
-        while (kind := trial.next_kind()) and _start(trial, kind, exchanged):
+        while kind and _start(trial, kind, exchanged):
             exchanged ^= kind == "trial"
+            kind = trial.next_kind()
     except Stopped as stopped:
-        trial.troubles.append(stopped.trouble)
+        ours = kind == "noise"      # then both arms were the present configuration
+        trial.troubles.append(replace(stopped.trouble, role="present") if ours else stopped.trouble)
     outcome = trial.outcome()
     keep(outcome)
     return outcome

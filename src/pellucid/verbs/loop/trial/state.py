@@ -60,7 +60,7 @@ class Trial:
     pair_s: float = 0.0              # of the last pair, with its pauses
     pieces_count: int = 0            # pieces that were used
     fidelity: Fidelity | None = None
-    fidelity_blind: str = "the candidate was not found faster"
+    fidelity_blind: str = ""
     is_told: bool = False            # the pairs have a word, were two engines of one configuration alike
 
     @property
@@ -145,12 +145,14 @@ class Trial:
     def outcome(self) -> Outcome:
         effect = self.effect() if self.pairs else None
         word, reason = self._verdict(effect)
+        late = "that it is faster was found when its engines had ended. Another trial finds it sooner: their own difference is kept"  # noqa: E501
+        never = late if word == "better" else "the candidate was not found faster"
         notes = [*self.notes, *(effect.notes if effect else ()), *self._of_the_client()]
         return Outcome(
             trial_id=self.trial_id, began_ns=self.began_wall_ns, took_ns=int((time.monotonic() - self.began_s) * S_NS),
             candidate=words(self.known.settings), settings={s.knob: s.value for s in self.known.settings}, word=word,
             reason=reason, conditions=self.known.conditions, starts=tuple(self.starts), pairs=tuple(self.pairs),
-            effect=effect, fidelity=self.fidelity, fidelity_blind=self.fidelity_blind,
+            effect=effect, fidelity=self.fidelity, fidelity_blind="" if self.fidelity else self.fidelity_blind or never,
             troubles=tuple(self.troubles), notes=tuple(dict.fromkeys(notes)), folder=self.lab.folder,
         )  # fmt: skip
 
