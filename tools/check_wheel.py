@@ -28,8 +28,8 @@ from typing import Any
 
 from pellucid_probe.guard import Target
 from pellucid_probe.vllm.arm import TRIGGERS
+from pellucid_probe.vllm.config import DISTRIBUTIONS
 from pellucid_probe.vllm.offline.plan import facts
-from pellucid_probe.vllm.versions import DISTRIBUTIONS
 
 from tools.wheel.names import Missing, Names
 from tools.wheel.reads import READS, Read

@@ -135,18 +135,33 @@ def metrics_page() -> str:
 
 
 def knobs_page() -> str:
-    intro = "Settings that moves name, and how each engine spells them. The first spelling that fits is used."
-    parts = ["# Knobs", intro]
+    parts = ["# Knobs", *KNOBS_INTRO]
     for name, k in knobs().items():
-        meaning = f"{k.meaning[:1].upper()}{k.meaning[1:]}. From {k.low:g} to {k.high:g} {k.unit}"
-        parts.append(f"## {name}\n\n{meaning}; takes effect: {k.change}.")
+        one_of = f"One of {', '.join(f'`{c}`' for c in k.choices)}"
+        span = one_of if k.choices else f"From {k.low:g} to {k.high:g} {k.unit}"
+        meaning = f"{k.meaning[:1].upper()}{k.meaning[1:]}. {span}; takes effect: {k.change}"
+        live = f"; downwards also live, as [{k.live_as}](#{k.live_as})" if k.live_as else ""
+        parts.append(f"## {name}\n\n{meaning}{live}. Answers: {FIDELITY[k.fidelity]}.")
         parts.append(f"Cost: {k.cost}.\n\nCouplings: {'; '.join(k.couplings)}.")
         rows = [
-            (s.engine, f"`{s.flag or s.env}`", s.form, _when(s), f"`{s.config}`" if s.config else "–")
+            (s.engine, f"`{s.flag or s.env or s.client}`" if s.flag or s.env or s.client else "–", s.form,
+             f"[`control.{name}`](facts.md)" if s.probe else "–", _when(s), f"`{s.config}`" if s.config else "–")
             for s in k.spellings
-        ]
-        parts.append(table(("engine", "spelling", "form", "when", "present value from"), rows).rstrip())
+        ]  # fmt: skip
+        parts.append(table(("engine", "spelling", "form", "live", "when", "present value from"), rows).rstrip())
     return GENERATED + "\n\n".join(parts) + "\n"
+
+
+KNOBS_INTRO = (
+    "Settings that can be changed, and how each engine spells them. The first spelling that fits is used. A user may "
+    "say our name or the engine's: `max_running_requests`, `max_num_seqs` and `--max-num-seqs` are one knob.",
+    "*Live*: can be changed in a running engine that was started with live control (`pellucid live`); in which "
+    "versions is in [facts](facts.md). Every spelling is held against the engine's own argument parser by a test.",
+)
+FIDELITY = {
+    "lossless": "in theory the same, which is tested and not believed", "numbers": "computed in other numbers",
+    "weights": "of other weights", "input": "to another prompt",
+}
 
 
 def _when(s: Spelling) -> str:

@@ -22,8 +22,8 @@ def test_what_is_not_in_the_form_is_refused_with_the_files_name(text: str) -> No
 
 def test_an_unknown_key_of_a_spelling_is_refused() -> None:
     text = """
-        k = {unit = "x", meaning = "m", low = 1, high = 2, change = "live", cost = "c", couplings = [],
-             spellings = [{engine = "e", flaw = "-x"}]}
+        k = {unit = "x", meaning = "m", low = 1, high = 2, change = "live", fidelity = "lossless", cost = "c",
+             couplings = [], spellings = [{engine = "e", flaw = "-x"}]}
     """.replace("\n", " ")
     with pytest.raises(ValueError, match="flaw"):
         read(text, Knob, "k.toml")
@@ -38,8 +38,20 @@ def test_every_knob_has_a_range_and_a_spelling() -> None:
 
 
 def test_a_spelling_is_a_flag_or_a_variable_or_the_clients_not_two_of_them() -> None:
-    spelled = [(n, sum(map(bool, (s.flag, s.env, s.client)))) for n, k in knobs().items() for s in k.spellings]
-    assert [n for n, count in spelled if count != 1] == []
+    """Or none of them, where a running engine alone takes it."""
+    spelled = [(n, s, sum(map(bool, (s.flag, s.env, s.client)))) for n, k in knobs().items() for s in k.spellings]
+    assert [n for n, s, count in spelled if count != 1 and not (s.probe and count == 0)] == []
+
+
+def test_what_is_set_through_the_probe_is_a_fact_and_the_other_way_round() -> None:
+    ours = {n for n, k in knobs().items() for s in k.spellings if s.probe}
+    assert ours == {name.removeprefix("control.") for name in facts() if name.startswith("control.")}
+    assert {k.live_as for k in knobs().values() if k.live_as} <= ours
+
+
+def test_choices_have_places_and_nothing_else_has() -> None:
+    assert {n for n, k in knobs().items() if bool(k.choices) != (k.unit == "choice")} == set()
+    assert [n for n, k in knobs().items() if k.choices and (k.low, k.high) != (0, len(k.choices) - 1)] == []
 
 
 def test_a_flag_looks_like_one() -> None:

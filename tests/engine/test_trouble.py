@@ -35,7 +35,7 @@ def frontend(module):
     module.Frontend._delivered = raises
 
 EDITS = {"vllm.v1.core.sched.scheduler": scheduler, "pellucid_probe.vllm.frontend": frontend,
-         "pellucid_probe.vllm.versions": versions}
+         "pellucid_probe.vllm.config": versions}
 
 class Edit(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):

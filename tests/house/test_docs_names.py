@@ -21,11 +21,11 @@ LIFE = ROOT / "docs/life_of_a_number.md"
 PATH = re.compile(r"(?<![\w/.$~-])(?:probe|src|docs|tests|tools|bench)/[\w./*-]*\w")
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 COMMANDS = ("why|run|record|top|requests|steps|runs|doctor|load|profile|kernels|compare|export|classify|workload|"
-            "trials|audit")
+            "trials|audit|replay|fidelity")  # fmt: skip
 COMMAND = re.compile(rf"(?:^|`| && )(pellucid (?:{COMMANDS})\b[^`\n]*)", re.MULTILINE)
 VARIABLE = re.compile(r"\bPELLUCID_[A-Z_]+\b")
 PROBE_VARIABLES = {"PELLUCID_DIR", "PELLUCID_OFF", "PELLUCID_DEPLOYMENT", "PELLUCID_RING_BYTES",
-                   "PELLUCID_EXPERTS_EVERY", "PELLUCID_CAPTURE"}  # fmt: skip
+                   "PELLUCID_EXPERTS_EVERY", "PELLUCID_CAPTURE", "PELLUCID_CONTROL"}  # fmt: skip
 PATTERN = re.compile(r"[*<…]|NNNN|\.\.\.")     # stands for many names
 
 

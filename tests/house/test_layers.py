@@ -15,7 +15,7 @@ from tests.house.tree import PELLUCID, PROBE, ROOT, inside, parsed, short
 
 ENGINE_NAMES = re.compile(r"vllm|sglang", re.IGNORECASE)
 MAY_NAME_ENGINES = (PELLUCID / "collect/vllm", PELLUCID / "collect/sglang", PELLUCID / "catalog", PELLUCID / "examples")
-FIELDS_OF_THE_ENGINES_API = {"src/pellucid/testing/traffic.py": "vllm_xargs"}   # a client has to spell them
+FIELDS_OF_THE_ENGINES_API = {"src/pellucid/testing/traffic.py": "vllm"}   # the engine that tests start
 # Since 3.10: names the probe must not use, wherever they come from. (module, attribute)
 TOO_NEW = {
     ("itertools", "pairwise"), ("itertools", "batched"), ("dataclasses", "KW_ONLY"), ("enum", "StrEnum"),

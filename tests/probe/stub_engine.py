@@ -20,11 +20,12 @@ from tools.wheel.reads import READS, Read
 
 TARGETS = list({t.name: t for role in ROLES.values() for targets in role.values() for t in targets}.values())
 ALL_READS = [read for reads in READS.values() for read in reads]
-# Whatever is read from it, there is something, and it is empty.
+# Whatever is read from it, there is something; it is on, and empty.
 ANYTHING = """
 class Anything:
     def __getattr__(self, name): return Anything()
     def __call__(self, *args, **kwargs): return Anything()
+    def __bool__(self): return True
     def __len__(self): return 0
     def __index__(self): return 1
 """
@@ -37,8 +38,7 @@ def source(gone: Target | None = None, renamed: Target | None = None, unread: tu
     for read in ALL_READS:
         body = classes[read.module][read.name]
         for wanted in read.attributes:
-            if unread is None or (unread[0][:2], unread[1]) != (read[:2], wanted):
-                body += [f"    {name} = Anything()" for name in wanted.split("|")]
+            body += [f"    {name} = Anything()" for name in wanted.split("|") if not missing(unread, read, name)]
     for target in [*TARGETS, *TRIGGERS.values()]:
         owner, _, method = target.name.rpartition(".")
         body = classes[target.module][owner]
@@ -46,6 +46,11 @@ def source(gone: Target | None = None, renamed: Target | None = None, unread: tu
             parameters = ("other",) if target is renamed else target.parameters
             body.append(f"{'    ' if owner else ''}def {method}({', '.join(parameters)}, *args, **kwargs): pass")
     return {module: ANYTHING + "".join(_class(*c) for c in inside.items()) for module, inside in classes.items()}
+
+
+def missing(unread: tuple[Read, str] | None, read: Read, name: str) -> bool:
+    """Whether the attribute is the missing one, or one of two that are missing together."""
+    return unread is not None and unread[0][:2] == read[:2] and name in unread[1].split("|")
 
 
 def _class(name: str, body: list[str]) -> str:

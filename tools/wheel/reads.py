@@ -16,6 +16,7 @@ class Read(NamedTuple):
 
 
 SCHEDULER = ("vllm.v1.core.sched.scheduler", "Scheduler")
+SCHEDULER_CONFIG = ("vllm.config.scheduler", "SchedulerConfig")
 PLAN = ("vllm.v1.core.sched.output", "SchedulerOutput")
 NEW = ("vllm.v1.core.sched.output", "NewRequestData")
 CACHED = ("vllm.v1.core.sched.output", "CachedRequestData")
@@ -75,5 +76,32 @@ READS: dict[str, tuple[Read, ...]] = {
     "worker.padded_tokens": (
         Read(*FORWARD, ("batch_descriptor",)), Read("vllm.forward_context", "BatchDescriptor", ("num_tokens",)),
     ),
+    "control.sequence_cap": (
+        Read(*SCHEDULER, ("max_num_active_reqs", "max_num_running_reqs")),
+        Read(*SCHEDULER_CONFIG, ("max_num_active_seqs",)),
+    ),
+    "control.scheduled_token_budget": (
+        Read(*SCHEDULER, ("max_num_scheduled_tokens", "num_spec_tokens", "scheduler_config")),
+        Read(*SCHEDULER_CONFIG, ("max_num_batched_tokens", "enable_chunked_prefill")),
+    ),
+    "control.long_prefill_threshold": (
+        Read(*SCHEDULER, ("num_spec_tokens", "scheduler_config", "max_model_len")),
+        Read(*SCHEDULER_CONFIG, ("long_prefill_token_threshold", "enable_chunked_prefill")),
+    ),
+    "control.long_prefill_adaptive": (
+        Read(*SCHEDULER, ("adaptive_long_prefill_threshold",)),
+        Read(*SCHEDULER_CONFIG, ("long_prefill_token_threshold_adaptive",)),
+    ),
+    "control.admission_watermark": (
+        Read(*SCHEDULER, ("kv_cache_manager",)), Read(*KV, ("watermark_blocks", "block_pool")),
+        Read(*POOL, ("num_gpu_blocks",)),
+    ),
+    "control.reserve_full_prompt": (Read(*SCHEDULER, ("scheduler_reserve_full_isl",)),),
+    "control.draft_table": (Read(*SCHEDULER, ("dynamic_sd_lookup",)),),
+    "control.no_drafts_for_tasks": (
+        Read(*SCHEDULER, ("num_spec_tokens", "running")), Read(*REQUEST, ("spec_token_ids", "sampling_params")),
+    ),
+    "control.queued_requests_cap": (Read(*SCHEDULER_CONFIG, ("max_num_queued_reqs",)),),
+    "control.queued_tokens_cap": (Read(*SCHEDULER_CONFIG, ("max_num_queued_tokens",)),),
     **dict.fromkeys(("worker.experts", "worker.experts_by_task", "worker.expert_ranks"), EXPERTS),
 }  # fmt: skip

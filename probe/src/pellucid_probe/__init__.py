@@ -5,6 +5,7 @@ Inert unless PELLUCID_DIR is set; PELLUCID_OFF=1 keeps it inert whatever else is
     ring.py     one memory-mapped ring per process, written without blocking
     records.py  what is written into it, and how it is read back
     guard.py    hooks that cannot hurt the engine
+    control.py  settings of the running engine, changed on request
     process.py  a process's ring, its description file, its host samples
     vllm/       hooks by process: frontend, engine core, worker
 """

@@ -5,6 +5,7 @@
     $PELLUCID_DIR/key                     secret of the site, for block hashes
     $PELLUCID_DIR/pause                   while this file is there no hook looks at anything
     $PELLUCID_DIR/capture.json            asks for a capture (capture.py)
+    $PELLUCID_DIR/control/                asks for other settings, where that was allowed (control.py)
 
 Everything here runs at start-up or on a thread of its own, never in the engine's step path.
 """
@@ -25,6 +26,7 @@ import time
 from typing import Any, Callable, Dict, List, Optional
 
 from pellucid_probe import __version__, records
+from pellucid_probe.control import Control, read_key
 from pellucid_probe.guard import COST, Governor, Hook
 from pellucid_probe.outbox import Outbox, one
 from pellucid_probe.ring import RingError, RingWriter
@@ -33,6 +35,7 @@ RING_BYTES = {"engine_core": 32 << 20, "frontend": 16 << 20, "worker": 8 << 20}
 HOST_EVERY_NS = 1_000_000_000
 _HOST = one(records.HOST, records.pack_host)
 PAUSE = "pause"
+KEY_FILE = "PELLUCID_CONTROL"
 FLUSH_EVERY_S = 0.1    # long enough that packing a step finds our code warm from the step before
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -72,6 +75,8 @@ class Process:
         self.on_resume: List[Callable[[], None]] = []      # who has to know that something was not seen
         self.on_poll: List[Callable[[], None]] = []        # who looks for something about ten times a second
         self._described = ""
+        self.control: Optional[Control] = None
+        self.control_fault = ""            # why there is none although it was asked for
 
     def see(self, fact: str, hooks: List[Hook]) -> bool:
         """Installs the hooks a fact needs; all or the fact is blind. Returns whether it is seen."""
@@ -87,6 +92,17 @@ class Process:
 
     def blind(self, fact: str, reason: str, collect: str) -> None:
         self.facts[fact] = Fact("blind", reason, collect)
+
+    def listen(self) -> Optional[Control]:
+        """The live control of this process, if the engine was started with one."""
+        path = os.environ.get(KEY_FILE)
+        if self.control is None and path and not self.control_fault:
+            try:
+                self.control = Control(self.where, self.name, self.start_ns, read_key(path))
+                self.on_poll.append(self.control.look)
+            except (OSError, ValueError) as error:
+                self.control_fault = f"{KEY_FILE}: {error}"
+        return self.control
 
     def pause(self, asked: bool) -> None:
         """Hooks stay where they are and look away, or look again: all but those that fell silent by themselves."""

@@ -35,8 +35,9 @@ class Spelling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     device: str = ""       # only on this device
     not_device: str = ""   # on every device but this
     needs_config: str = ""  # only where this key of config_json has a value
-    form: Literal["value", "switch", "gib", "bytes", "ceiling", "json", "without"] = "value"
     makes: float = 1.0     # for form = "switch" and "without": the value that they make
+    probe: bool = False    # in the running engine, through the probe: the fact control.<knob>
+    form: Literal["value", "word", "switch", "pair", "gib", "bytes", "ceiling", "json", "without"] = "value"
     ceiling: float = 0.0   # for form = "ceiling": the value to set
     keys: dict[str, str] = {}   # for form = "json": key → config key of what stays; "" is the target's
     since: str = ""        # first engine version that has it
@@ -49,9 +50,12 @@ class Knob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     low: float
     high: float
     change: Literal["restart", "live"]
+    fidelity: Literal["lossless", "numbers", "weights", "input"]
     cost: str
     couplings: list[str]
     spellings: list[Spelling]
+    choices: list[str] = []     # where unit is "choice"; low and high are then places in it
+    live_as: str = ""           # the knob that lowers this one in a running engine
 
 
 class Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

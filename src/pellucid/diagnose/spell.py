@@ -66,6 +66,11 @@ def _setting(
         return None if current is None else f"without {name}"
     if spelling.form == "switch":
         return None if current is True else name
+    if spelling.form == "pair":
+        on = target > 0
+        return None if current is on else name if on else f"--no-{name[2:]}"
+    if spelling.form == "word":      # one of the choices: no direction leads there
+        return None
     if spelling.form == "ceiling":
         have = number(current)
         return None if have is not None and have >= spelling.ceiling else f"{name}{join}{spelling.ceiling:g}"

@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pellucid.verbs.launch.descent import Member, kill
+from pellucid.verbs.launch.descent import members as session_members
+from pellucid.verbs.launch.serving import free_port, healthy
+
+__all__ = ["Engine", "EngineDied", "Launch", "Member", "free_port", "healthy", "members", "start", "stop", "wait_ready"]
 LOG_TAIL_LINES = 30
 
 
@@ -52,21 +54,6 @@ class Engine:
         return self.launch.url
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A process of an engine's session."""
-
-    pid: int
-    name: str          # as the kernel has it, cut at 15 characters
-    command: str
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
-
-
 def start(launch: Launch) -> Engine:
     launch.log.parent.mkdir(parents=True, exist_ok=True)
     with launch.log.open("wb") as log:
@@ -95,28 +82,9 @@ def wait_ready(engine: Engine, timeout_s: float) -> float:
     return time.monotonic() - began
 
 
-def healthy(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=2) as reply:
-            return bool(reply.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
-
-
 def members(engine: Engine) -> list[Member]:
     """Every live process of the engine's session, whoever its parent is now."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            name, state, session = _stat(entry)
-            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if session == engine.pid and state != "Z":
-            found.append(Member(int(entry.name), name, command.strip()))
-    return sorted(found, key=lambda m: m.pid)
+    return session_members(engine.pid)
 
 
 def stop(engine: Engine, grace_s: float = 20.0, sign: signal.Signals = signal.SIGINT) -> list[Member]:
@@ -132,25 +100,11 @@ def stop(engine: Engine, grace_s: float = 20.0, sign: signal.Signals = signal.SI
         time.sleep(0.1)
     stubborn = members(engine)
     for member in stubborn:
-        _kill(member.pid)
+        kill(member.pid)
     engine.process.wait(timeout=10)
     while members(engine):
         time.sleep(0.05)
     return stubborn
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-
-
-def _stat(entry: Path) -> tuple[str, str, int]:
-    """Name, state and session of a process. The name may itself hold blanks and brackets."""
-    head, _, tail = (entry / "stat").read_text().rpartition(")")
-    fields = tail.split()
-    return head.partition("(")[2], fields[0], int(fields[3])
 
 
 def _last_lines(engine: Engine) -> str:

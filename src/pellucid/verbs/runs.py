@@ -161,3 +161,12 @@ def _span(files: dict[str, Files]) -> tuple[int | None, int | None]:
             firsts.extend(v for v in rows.column(first).to_pylist() if v is not None)
             lasts.extend(v for v in rows.column(last).to_pylist() if v is not None)
     return min(firsts, default=None), max(lasts, default=None)
+
+
+def rings_of(folder: Path, start: str) -> Path:
+    """The probe's folder of an engine that is being recorded. Raises CannotAnswer, with how to `start` it."""
+    info = read_info(folder)
+    rings = Path(info.source) if info.source else None
+    if rings is None or not is_recording(folder) or not rings.is_dir():
+        raise CannotAnswer(f"run {info.run_id} is not being recorded from an engine's probe now. Try: {start}")
+    return rings

@@ -3,6 +3,7 @@
     $PELLUCID_HOME/key              32 random bytes, 0600, made once; block hashes are keyed with it
     /dev/shm/pellucid-run-x4k2/     0700, one per `pellucid run`, removed at its end
         key                         a copy, for the probe
+        control.key                 of this engine alone, where live control was asked for
         owner.lock                  held by the launcher and its recorder: a folder nobody holds is swept
 
 Everything here raises OSError or Failed; the caller decides that the engine starts anyway.
@@ -24,6 +25,7 @@ from pellucid.core.errors import Failed
 KEY_BYTES = 32
 PREFIX = "pellucid-run-"
 OWNER = "owner.lock"
+CONTROL_KEY = "control.key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,14 @@ def put_key(folder: Path, key: bytes) -> None:
     """The key for the probe; one that is there stays, since an engine may be hashing with it."""
     with contextlib.suppress(FileExistsError):
         _write_private(folder / "key", key)
+
+
+def put_control_key(folder: Path) -> Path:
+    """A secret of this engine's own: who has it may change the engine's live settings. One that is there stays."""
+    path = folder / CONTROL_KEY
+    with contextlib.suppress(FileExistsError):
+        _write_private(path, secrets.token_bytes(KEY_BYTES))
+    return path
 
 
 def given_folder(path: Path) -> ProbeFolder:

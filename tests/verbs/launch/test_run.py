@@ -231,3 +231,22 @@ def test_plugins_are_extended_only_where_the_user_named_some() -> None:
     assert extend_environment({"VLLM_PLUGINS": ""}) == {"VLLM_PLUGINS": "pellucid"}
     assert extend_environment({"VLLM_PLUGINS": "a,b"}) == {"VLLM_PLUGINS": "a,b,pellucid"}
     assert extend_environment({"VLLM_PLUGINS": "pellucid,b"}) == {"VLLM_PLUGINS": "pellucid,b"}
+
+
+CONTROLLED = """
+import os, stat
+key = os.environ.get("PELLUCID_CONTROL")
+print(key and (os.path.getsize(key), oct(stat.S_IMODE(os.stat(key).st_mode))))
+os.mkdir(os.environ["PELLUCID_DIR"] + "/control")
+open(os.environ["PELLUCID_DIR"] + "/control/engine_core-1.audit.jsonl", "w").write("{}")
+"""
+
+
+@pytest.mark.parametrize(("options", "key"), [((), "None"), (("--control",), "(32, '0o600')")])
+def test_live_control_is_off_unless_asked_for_and_its_audit_stays_with_the_run(
+    environ: dict[str, str], options: tuple[str, ...], key: str
+) -> None:
+    code, out, _ = outcome(launch(environ, *python(CONTROLLED), options=options))
+    assert (code, out.strip()) == (0, key)
+    (kept,) = Path(environ["PELLUCID_HOME"]).glob("runs/*/control/*")
+    assert (kept.name, kept.read_text()) == ("engine_core-1.audit.jsonl", "{}")

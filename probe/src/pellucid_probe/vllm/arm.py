@@ -54,7 +54,7 @@ def arm(role: str) -> None:
     if where is None or role in _armed or _refused:
         return
     from pellucid_probe.vllm import engine_core, frontend, worker
-    from pellucid_probe.vllm.versions import engine_version
+    from pellucid_probe.vllm.config import engine_version
 
     recorders = {"frontend": frontend.Frontend, "engine_core": engine_core.EngineCore, "worker": worker.Worker}
     try:

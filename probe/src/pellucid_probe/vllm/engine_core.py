@@ -11,6 +11,7 @@ from pellucid_probe.process import Process
 from pellucid_probe.vllm.config import architecture, effective, kv_cache_bytes, kv_context_blocks
 from pellucid_probe.vllm.kv import KvFlow
 from pellucid_probe.vllm.labels import task_of
+from pellucid_probe.vllm.live import CoreLive
 from pellucid_probe.vllm.lives import Lives
 from pellucid_probe.vllm.packing import Packer
 from pellucid_probe.vllm.steps import GRAMMAR, SCHEDULE, UPDATE, Partial, ScheduleHook, Steps, UpdateHook, deferred
@@ -60,6 +61,7 @@ class EngineCore:
             process.see(fact, self.kv.hooks if fact == "kv.flow" else [hooks[t] for t in targets])
         process.see("kv.lives", [self.kv.clear])
         self._probe_steps()
+        self.live = CoreLive(process, self.steps)
         for hook in (*self.kv.hooks, self.grammar):
             hook.on_silence = self._look
         process.on_resume.append(self._resumed)
@@ -111,6 +113,7 @@ class EngineCore:
         _check(self.process, "step.limits", lambda: [getattr(scheduler, name) for name in limits])
         self._do_without(scheduler, limits)
         _check(self.process, "kv.lives", lambda: self._begin_lives(scheduler, config))
+        self.live.attach(scheduler)
         self._look()
         self.process.describe()
 

@@ -16,7 +16,8 @@ from pellucid_probe import records
 from pellucid_probe.guard import Hook, StepHook, Target, argument, now_ns
 from pellucid_probe.outbox import one
 from pellucid_probe.process import Process
-from pellucid_probe.vllm.labels import HEADER, MAX_LENGTH, SENT, sent_ns, task_of
+from pellucid_probe.vllm.labels import HEADER, HEADER_TASK, MAX_LENGTH, SENT, sent_ns, task_of
+from pellucid_probe.vllm.live import FrontLive
 
 _OUTPUT = "vllm.v1.engine.output_processor"
 HTTP = Target("fastapi", "FastAPI.__call__", ("self", "scope", "receive", "send"))
@@ -56,9 +57,10 @@ class Frontend:
         self.process = process
         self._ready, self.governor = process.outbox.ready, process.governed()
         process.optional_facts.append("request.delivered")
+        self.live = FrontLive(process)
         hooks = {
             HTTP: Hook(HTTP, before=_arrived),
-            SUBMIT: Hook(SUBMIT, before=_submitted),
+            SUBMIT: Hook(SUBMIT, before=_submitted if self.live.control is None else _submitted_with_task),
             IDENTIFY: Hook(IDENTIFY, before=self._identified),
             DELIVER: StepHook(DELIVER, self._delivered),
             END: Hook(END, before=self._ended),
@@ -132,3 +134,11 @@ def _submitted(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         "s": now_ns(), "g": trace.get("traceparent"), "k": task_of(getattr(params, "extra_args", None)),
         "f": next((f for f in FORMATS if getattr(structured, f, None) is not None), "text"),
     })  # fmt: skip
+
+
+def _submitted_with_task(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+    """Under live control the engine core has to know the header's task too: it goes with the sampling parameters."""
+    _submitted(args, kwargs)
+    arrival, params = _arrival.get(), argument(args, kwargs, 3, "params")
+    if arrival is not None and arrival.task and hasattr(params, "extra_args"):
+        params.extra_args = {**(params.extra_args or {}), HEADER_TASK: arrival.task}

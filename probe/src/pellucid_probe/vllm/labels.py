@@ -13,6 +13,7 @@ _SCALES: Tuple[Tuple[float, int], ...] = ((1e17, 1), (1e14, 1_000), (1e11, 1_000
 XARGS = ("task", "task_type")
 HEADER = b"x-pellucid-task"
 MAX_LENGTH = 64
+HEADER_TASK = "pellucid_task"      # the header's, where the engine core has to know it
 
 
 def task_of(extra_args: Any) -> Optional[str]:

@@ -32,6 +32,7 @@ class Steps:
 
     def __init__(self, outbox: Outbox, packer: Packer, kv: KvFlow) -> None:
         self.outbox, self.packer, self.kv = outbox, packer, kv
+        self.due: Any = None                            # changes to make before the next step (live/changes.py)
         self.sequence_cap = "max_num_running_reqs"      # its name in this version
         self.seen = 0                                   # of records.SEEN_*
         self.partial: Any = None                        # stands for a scheduler that lacks something the hooks read
@@ -55,6 +56,8 @@ class ScheduleHook(Hook):
         steps, plans, kv, put, cost = self.steps, self.steps.plans, self.steps.kv, self.steps.outbox.put, COST
 
         def schedule(*args: Any, **kwargs: Any) -> Any:
+            if steps.due is not None:
+                steps.due.apply(args[0])
             start_ns = now_ns()
             plan = original(*args, **kwargs)
             if self.on:

@@ -43,6 +43,11 @@ class Gpus:
         gpus._watch_xids()
         return gpus
 
+    @property
+    def names(self) -> list[str]:
+        """Of the devices the driver knows: "0 NVIDIA H200"."""
+        return [name for name, _ in self._devices]
+
     def sample(self, now_ns: int, append: Callable[[str, Row], None]) -> None:
         interval = None if self._sampled_ns is None else now_ns - self._sampled_ns
         self._count_xids()

@@ -20,6 +20,7 @@ from typing import Any
 from pellucid.core.errors import CannotAnswer, Failed
 
 MODULE = "pellucid_probe.vllm.offline.plan"
+KNOBS = "pellucid_probe.vllm.offline.knobs"
 LIMIT_S = 120.0  # importing the engine on a cold disk takes most of a minute
 START_LIMIT_S = 20.0   # a Python alone starts in a fraction of a second
 IS_PYTHON = "a Python"
@@ -28,13 +29,23 @@ IS_PYTHON = "a Python"
 def plan(python: str, environ: Mapping[str, str] = os.environ, limit_s: float = LIMIT_S) -> dict[str, Any]:
     """The offline check's JSON. Raises CannotAnswer when that is no Python, or one without probe or engine, Failed when
     the check broke."""
+    return _asked(python, MODULE, "facts", environ, limit_s)
+
+
+def parser(python: str, environ: Mapping[str, str] = os.environ, limit_s: float = LIMIT_S) -> dict[str, Any]:
+    """What the engine's own argument parser knows: flags with their types, defaults and choices, and variables. Raises
+    as `plan` does."""
+    return _asked(python, KNOBS, "flags", environ, limit_s)
+
+
+def _asked(python: str, module: str, key: str, environ: Mapping[str, str], limit_s: float) -> dict[str, Any]:
     said = _run([python, "-c", f"print({IS_PYTHON!r})"], environ, min(limit_s, START_LIMIT_S))
     if said.stdout.strip() != IS_PYTHON:
         raise CannotAnswer(f"{python} is no Python. Try: --engine-python PATH, the Python that the engine runs in")
-    done = _run([python, "-m", MODULE], environ, limit_s)
+    done = _run([python, "-m", module], environ, limit_s)
     if done.returncode:
-        raise _fault(python, done.stderr)
-    return _parse(done.stdout, python)
+        raise _fault(python, module, done.stderr)
+    return _parse(done.stdout, python, module, key)
 
 
 def _run(command: list[str], environ: Mapping[str, str], limit_s: float) -> subprocess.CompletedProcess[str]:
@@ -50,16 +61,16 @@ def _run(command: list[str], environ: Mapping[str, str], limit_s: float) -> subp
         raise Failed(f"{' '.join(command[:3])} gave no answer in {limit_s:.0f} s") from error
 
 
-def _fault(python: str, stderr: str) -> CannotAnswer | Failed:
+def _fault(python: str, module: str, stderr: str) -> CannotAnswer | Failed:
     last = (stderr.strip().splitlines() or ["no message"])[-1]
     if "pellucid_probe" in last and "No module named" in last:
         return CannotAnswer(f"{python} has no probe ({last}). Try: {python} -m pip install pellucid-probe")
     if "No module named" in last:
         return CannotAnswer(f"{python} has no engine the probe knows ({last}). Try: --engine-python PATH")
-    return Failed(f"{python} -m {MODULE} ended with an error: {last}")
+    return Failed(f"{python} -m {module} ended with an error: {last}")
 
 
-def _parse(stdout: str, python: str) -> dict[str, Any]:
+def _parse(stdout: str, python: str, module: str, key: str) -> dict[str, Any]:
     """The last line that is a JSON object: engines print notes of their own while they are imported."""
     for line in reversed(stdout.strip().splitlines()):
         if line.startswith("{"):
@@ -69,6 +80,6 @@ def _parse(stdout: str, python: str) -> dict[str, Any]:
                 break
             if isinstance(found, dict) and not found.get("engine_version"):
                 raise CannotAnswer(f"{python} has no vLLM. Try: --engine-python PATH")
-            if isinstance(found, dict) and isinstance(found.get("facts"), dict):
+            if isinstance(found, dict) and isinstance(found.get(key), dict):
                 return found
-    raise Failed(f"{python} -m {MODULE} printed no JSON object with facts; saw {stdout[-120:]!r}")
+    raise Failed(f"{python} -m {module} printed no JSON object with {key}; saw {stdout[-120:]!r}")

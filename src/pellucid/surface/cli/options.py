@@ -88,6 +88,9 @@ def headers(args: argparse.Namespace) -> dict[str, str]:
     if wrong := [line for line, pair in zip(args.header, pairs, strict=True) if len(pair) != 2 or not pair[0].strip()]:
         raise AskedWrongly(f"--header takes 'Name: value', and one of {len(wrong)} has no colon")
     given = {name.strip(): value.strip() for name, value in pairs}
+    texts = {name: name + value for name, value in given.items()}
+    if odd := [name for name, text in texts.items() if not (text.isascii() and text.isprintable())]:
+        raise AskedWrongly(f"--header {odd[0]!r} has characters that no HTTP header may have")
     authorization = setting("authorization")
     if authorization and "authorization" not in {name.lower() for name in given}:
         given["Authorization"] = authorization

@@ -21,6 +21,7 @@ Trouble with recording is said on stderr and never stops the engine."""
 def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dir", type=path, metavar="DIR", help="use this folder for the probe instead of a fresh one")
     parser.add_argument("--home", type=path, help="where recordings go (default: $PELLUCID_HOME)")
+    parser.add_argument("--control", action="store_true", help="let `pellucid live`, `try` and `tune` change its live settings")  # noqa: E501
     metrics_option(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD", help="the engine's command line")
 
@@ -41,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
         Launch(
             command=command, home=args.home or home(), shm=Path(setting("shm")), folder=args.dir,
             recorder=(sys.executable, "-m", "pellucid.surface.cli", "record", *metrics), now=anchor_now(),
+            control=args.control,
         ),
         os.environ, say,
     )  # fmt: skip

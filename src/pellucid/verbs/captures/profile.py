@@ -23,7 +23,6 @@ from pellucid_probe.capture import ASK
 
 from pellucid.core.clock import Clock, monotonic_ns
 from pellucid.core.errors import AskedWrongly, CannotAnswer, Failed
-from pellucid.core.run import read_info
 from pellucid.core.units import S_NS
 from pellucid.physics.config.read import read as read_config
 from pellucid.store.read import RunReader, open_run
@@ -35,7 +34,7 @@ from pellucid.trace.work.model import Model, model_of_geometry
 from pellucid.verbs.captures.ask import Answer, Asked, Wish, ask, live_workers, only_one, wait
 from pellucid.verbs.captures.batches import batches_of
 from pellucid.verbs.captures.keep import put
-from pellucid.verbs.runs import is_recording, run_folder
+from pellucid.verbs.runs import rings_of, run_folder
 
 AHEAD_S = 1.0           # several workers begin with the same step: one that none of them has reached
 FLUSH_S = 2.0           # what the recorder may be behind
@@ -83,11 +82,7 @@ def profile(
 
 
 def _rings(folder: Path) -> Path:
-    info = read_info(folder)
-    rings = Path(info.source) if info.source else None
-    if rings is None or not is_recording(folder) or not rings.is_dir():
-        raise CannotAnswer(f"run {info.run_id} is not being recorded from an engine's probe now. Try: pellucid run -- …, then pellucid profile")  # noqa: E501
-    return rings
+    return rings_of(folder, "pellucid run -- …, then pellucid profile")
 
 
 def _first_step(folder: Path, rings: Path) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Mapping
+from dataclasses import asdict
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -29,6 +30,17 @@ def plan(python: str) -> dict[str, Any]:
         try:
             found: dict[str, Any] = module.plan(python)
             return found
+        except CannotAnswer as error:
+            refusal = error
+    raise refusal
+
+
+def spellings(python: str) -> list[dict[str, Any]]:
+    """What the argument parser of the first engine in that Python says of our spellings (collect/<engine>/knobs.py)."""
+    refusal = CannotAnswer("no engine here has a parser that we know")
+    for module in _modules("knobs"):
+        try:
+            return [asdict(found) for found in module.ask(python)]
         except CannotAnswer as error:
             refusal = error
     raise refusal

@@ -29,10 +29,19 @@ from pellucid.core.units import counted
 from pellucid.verbs.launch.child import cannot_start_code, detached, environment_without, signals_held, start, wait
 from pellucid.verbs.launch.child import wait_or_interrupt as wait_for
 from pellucid.verbs.launch.engines import extend_environment
-from pellucid.verbs.site import ProbeFolder, given_folder, make_folder, put_key, remove_folder, site_key
+from pellucid.verbs.site import (
+    ProbeFolder,
+    given_folder,
+    make_folder,
+    put_control_key,
+    put_key,
+    remove_folder,
+    site_key,
+)  # fmt: skip
 
 DRAIN_LIMIT_S = 60.0
 LOG = "recorder.log"
+CONTROL = "PELLUCID_CONTROL"
 Say = Callable[[str], None]
 
 
@@ -44,6 +53,7 @@ class Launch:
     folder: Path | None        # the probe's folder if the user gave one
     recorder: Sequence[str]    # the program that records; gets the folder, the run folder and the engine's pid
     now: Anchor
+    control: bool = False      # whether the engine's live settings may be changed while it runs
 
 
 @dataclass(slots=True)
@@ -52,6 +62,7 @@ class Recording:
 
     probe: ProbeFolder
     folder: Path
+    control: Path | None = None    # the key file
     recorder: subprocess.Popen[bytes] | None = None
     said: set[str] = field(default_factory=set)
 
@@ -89,7 +100,7 @@ def _prepare(launch: Launch, environ: Mapping[str, str], say: Say) -> Recording 
         folder = launch.home / "runs" / new_run_id(launch.now.wall_ns)
         folder.mkdir(parents=True)
         write_info(folder, RunInfo(folder.name, launch.now.wall_ns, launch.command, str(probe.path)))
-        return Recording(probe, folder)
+        return Recording(probe, folder, put_control_key(probe.path) if launch.control else None)
     except (OSError, Failed) as error:
         if probe:
             remove_folder(probe)
@@ -100,7 +111,8 @@ def _prepare(launch: Launch, environ: Mapping[str, str], say: Say) -> Recording 
 def _environment(environ: Mapping[str, str], recording: Recording | None) -> dict[str, str]:
     if recording is None:
         return environment_without(environ, "PELLUCID_DIR")  # a ring that nobody reads is only memory lost
-    return {**extend_environment(environ), "PELLUCID_DIR": str(recording.probe.path)}
+    control = {CONTROL: str(recording.control)} if recording.control else {}
+    return {**extend_environment(environ), "PELLUCID_DIR": str(recording.probe.path), **control}
 
 
 def _start_recorder(launch: Launch, recording: Recording, engine_pid: int, say: Say) -> None:
@@ -137,6 +149,7 @@ def _finish(recording: Recording, code: int, say: Say) -> None:
     from pellucid.verbs.runs import summary  # the store is heavy: not while the engine runs
 
     row = summary(recording.folder)
+    keep_audit(recording.probe.path, recording.folder, say)
     if drained:
         remove_folder(recording.probe)
     if not row["steps_count"] and (code or not sources):
@@ -144,6 +157,16 @@ def _finish(recording: Recording, code: int, say: Say) -> None:
     else:
         name = row["run_id"]
         say(f"recorded {name}: {_counts(row)} → pellucid why --run {name}")
+
+
+def keep_audit(probe: Path, folder: Path, say: Say) -> None:
+    """What was changed in the running engine stays with the run; the probe's folder does not."""
+    for path in sorted(probe.glob("control/*.audit.jsonl")):
+        try:
+            (folder / "control").mkdir(exist_ok=True)
+            shutil.copy(path, folder / "control")
+        except OSError as error:
+            say(f"what was changed in the engine is in {path}, and cannot be kept: {_reason(error)}")
 
 
 def _drain(recording: Recording, say: Say) -> bool:

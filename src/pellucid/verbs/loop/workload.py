@@ -25,8 +25,8 @@ from pellucid.workload.recorded import recorded
 from pellucid.workload.servegen import Draw
 from pellucid.workload.statistics import QUANTILES, Arrivals, Lengths, Sharing, Statistics, statistics
 
-__all__ = ["Arrivals", "Draw", "Lengths", "Made", "Out", "Sharing", "Shown", "Vocabulary", "import_files", "record_run",
-           "show", "synthesise", "write_prompts"]  # fmt: skip
+__all__ = ["Arrivals", "Draw", "Lengths", "Made", "Out", "Sharing", "Shown", "Statistics", "Vocabulary",
+           "import_files", "record_run", "show", "synthesise", "write_prompts"]  # fmt: skip
 # What is told of a request beside its prompt; what is null is left out.
 TOLD = ["arrival_ns", "output_tokens", "task", "session", "response_format", "think_ns", "temperature", "top_p",
         "max_tokens"]  # fmt: skip
@@ -55,7 +55,7 @@ class Shown:
     null_counts: dict[str, int]          # column → requests without a value, where some have one
 
     def json(self) -> dict[str, Any]:
-        said = _named(asdict(self.statistics))
+        said = statistics_named(self.statistics)
         return {"about": msgspec.to_builtins(self.about), **said, "null_counts": self.null_counts}
 
 
@@ -100,6 +100,12 @@ def show(path: Path) -> Shown:
 def made(workload: Workload, out: Out) -> Made:
     """Writes it."""
     return Made(out.path, write(workload, out.path), workload.about)
+
+
+def statistics_named(found: Statistics) -> dict[str, Any]:
+    """JSON-ready."""
+    said: dict[str, Any] = _named(asdict(found))
+    return said
 
 
 def _named(value: Any) -> Any:

@@ -9,16 +9,17 @@ Checks names and signatures only; attributes of live objects are checked when th
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import sys
 from typing import Any, Callable, Dict, Tuple
 
 from pellucid_probe.guard import Target
-from pellucid_probe.vllm import engine_core, frontend, kv, worker
-from pellucid_probe.vllm.versions import engine_version
+from pellucid_probe.vllm import engine_core, frontend, kv, live, worker
+from pellucid_probe.vllm.config import engine_version
 
 ROLES: Dict[str, Dict[str, Tuple[Target, ...]]] = {
-    "frontend": frontend.TARGETS,
+    "frontend": {**frontend.TARGETS, **live.FRONT_TARGETS},
     "engine_core": {**engine_core.TARGETS, "kv.lives": (kv.CLEAR,)},
     "worker": worker.TARGETS,
 }
@@ -28,6 +29,7 @@ WITH: Dict[str, Tuple[str, ...]] = {
     **dict.fromkeys(engine_core.WITH_STEPS, ("step.times",)),
     "step.waiting_reason": ("step.times", "step.limits"),
     "kv.blocks": ("step.times", "core.config"),
+    **dict.fromkeys(live.CORE_FACTS, ("step.times", "core.config")),
     "worker.padded_tokens": ("worker.graph_mode",),
     "kv.lives": ("kv.flow", "kv.blocks", "request.freed", "request.queued"),
 }
@@ -40,9 +42,21 @@ def plan() -> Dict[str, Any]:
     return {"engine": "vllm", "engine_version": engine_version(), "facts": facts(imported)}
 
 
-def imported(_fact: str, targets: Tuple[Target, ...]) -> str:
-    """Why a fact cannot be seen as far as its targets tell, or ""."""
-    return next((fault for fault in (target.fault() for target in targets) if fault), "")
+def imported(fact: str, targets: Tuple[Target, ...]) -> str:
+    """Why a fact cannot be seen as far as its targets and the configuration tell, or ""."""
+    return next((fault for fault in (target.fault() for target in targets) if fault), "") or _no_field(fact)
+
+
+def _no_field(fact: str) -> str:
+    field = live.FIELDS.get(fact)
+    if field is None:
+        return ""
+    try:
+        config = importlib.import_module(live.CONFIG).SchedulerConfig
+    except (ImportError, AttributeError) as error:
+        return f"{live.CONFIG}: {error}"
+    there = field in getattr(config, "__annotations__", {}) or hasattr(config, field)
+    return "" if there else f"{live.CONFIG}.SchedulerConfig has no {field}"
 
 
 def facts(fault: Fault) -> Dict[str, Any]:

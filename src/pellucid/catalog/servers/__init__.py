@@ -1,0 +1,1 @@
+"""Engines as HTTP servers: what each takes beyond the OpenAI API."""

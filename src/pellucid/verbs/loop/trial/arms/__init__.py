@@ -1,0 +1,1 @@
+"""The two sides of a trial: engines beside each other with equal shares of the machine, or one that is set anew."""

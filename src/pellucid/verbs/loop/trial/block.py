@@ -1,0 +1,43 @@
+"""One piece of traffic at one arm → a block: what its clients saw.
+
+    played = serve(arm.target, pieces.piece(3), limit_s=120, slo=())
+    played.block           Block(output_tokens_per_s=412.0, tpot_mean_ns=…, …)
+    played.overdue_count   0; of a block that was cut off: requests that had no end when the time was over
+    played.client_bound    "" or why these numbers are the client's own
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from pellucid.collect.client.ask import Ask
+from pellucid.collect.client.measures import Seen, client_bound, faults, measure
+from pellucid.collect.client.play import Bounds, Target, play
+from pellucid.tune.effect.pairs import Block
+from pellucid.tune.slo import Request, Slo, within
+
+OVERDUE = "timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    block: Block
+    started_ns: int        # CLOCK_MONOTONIC
+    overdue_count: int
+    error: str             # the first of the most frequent fault
+    client_bound: str
+
+
+def serve(target: Target, asks: Sequence[Ask], limit_s: float, slo: Slo) -> Served:
+    """Open loop: each request goes out at its time, whatever the engine does. Late ones are cut off."""
+    played = play(target, asks, Bounds(block_s=limit_s, give_up=True))
+
+    def good(one: Seen) -> bool | None:
+        return within(slo, Request(one.ok, one.ttft_ns, one.e2e_ns, one.gaps_ns))
+
+    measures = measure(played.replies, played.ended_ns - played.began_ns, good if slo else None)
+    block = Block(**asdict(measures))
+    found = faults(played.replies)
+    error = next((f"{kind}: {words}" for kind, (_, words) in found.items()), played.ended_early)
+    return Served(block, played.began_ns, found.get(OVERDUE, (0, ""))[0], error, client_bound(played))

@@ -1,0 +1,118 @@
+"""Two engines over HTTP → a verdict. The engines are small, and wrong in known ways."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pellucid.core.errors import AskedWrongly
+from pellucid.core.units import S_NS
+from pellucid.verbs.loop.fidelity import IDS_ONLY, Engines, Fidelity, Plan, Terms, fidelity
+from pellucid.workload.neutral import Prompt
+from tests.verbs.loop.small_engine import small_engine
+
+PLAN = Plan(60 * S_NS, max_tokens=16, timeout_s=5.0)
+QUICK = Terms(draws_count=999, tries_count=40, margin_nats=0.25)
+
+
+def judged(candidate: str, reference: str, prompts: int = 8, plan: Plan = PLAN) -> Fidelity:
+    return fidelity(Engines(candidate, reference), short(prompts), plan, QUICK)
+
+
+def short(count: int) -> list[Prompt]:
+    return [Prompt("code" if n % 2 else "chat", f"prompt {n}") for n in range(count)]
+
+
+@pytest.mark.slow
+def test_an_engine_is_the_same_as_itself() -> None:
+    with small_engine() as one, small_engine() as other:
+        found = judged(one, other, prompts=40)
+    assert found.word == "same", found.reason
+    assert [t.task for t in found.tasks] == ["all", "chat", "code"]
+    assert found.forced is not None and found.forced.kl_nats == 0.0 and found.forced.agreeing_ratio == 1.0
+    assert found.notes == ()
+
+
+@pytest.mark.slow
+def test_another_temperature_than_asked_is_different_and_is_not_seen_by_showing_tokens() -> None:
+    with small_engine(temperature=1.5) as hot, small_engine() as reference:
+        found = judged(hot, reference, prompts=16)
+    assert found.word == "different"
+    assert "surprise -" in found.reason
+    assert found.forced is not None and found.forced.word == "same"
+
+
+@pytest.mark.slow
+def test_other_weights_are_different() -> None:
+    with small_engine(noise=1.0) as noisy, small_engine() as reference:
+        found = judged(noisy, reference, prompts=16)
+    assert found.word == "different"
+    assert found.forced is not None and found.forced.word == "different"
+
+
+def test_few_prompts_are_inconclusive_and_the_number_needed_is_told() -> None:
+    with small_engine() as one, small_engine() as other:
+        found = judged(one, other, prompts=4)
+    assert found.word == "inconclusive", found.reason
+    assert (found.tasks[0].prompts_needed_count or 0) > 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "after", "says"),
+    [("error", 0, "HTTP 500"), ("error", 20, "HTTP 500"), ("hang", 5, "no answer within"),
+     ("empty", 0, "100% of the candidate's answers are empty"), ("nan", 0, "a log-probability in the reply is None"),
+     ("no_ids", 0, "no token ids"), ("no_logprobs", 0, "the reply has none"), ("tokenizer", 0, "another tokenizer"),
+     ("no_model", 0, "names no model"), ("no_json", 0, "no JSON")],
+)  # fmt: skip
+def test_a_candidate_that_cannot_be_judged_failed(kind: str, after: int, says: str) -> None:
+    plan = Plan(60 * S_NS, max_tokens=8, timeout_s=1.0)
+    with small_engine(kind, after) as wrong, small_engine() as reference:
+        found = judged(wrong, reference, plan=plan)
+    assert (found.word, found.tasks) == ("failed", ())
+    assert "the candidate" in found.reason and says in found.reason
+
+
+@pytest.mark.parametrize("kind", ["error", "hang", "empty", "nan", "no_logprobs"])
+def test_a_reference_that_cannot_judge_is_blind(kind: str) -> None:
+    plan = Plan(60 * S_NS, max_tokens=8, timeout_s=1.0)
+    with small_engine() as candidate, small_engine(kind) as wrong:
+        found = judged(candidate, wrong, plan=plan)
+    assert found.word == "blind"
+    assert "the reference" in found.reason
+
+
+def test_nobody_at_the_candidates_address_is_failed() -> None:
+    with small_engine() as gone:
+        pass
+    with small_engine() as reference:
+        found = judged(gone, reference)
+    assert found.word == "failed"
+
+
+def test_a_budget_that_ends_before_the_first_prompt_is_blind() -> None:
+    ticks = iter(range(0, 10**15, 100 * S_NS))
+    with small_engine() as one, small_engine() as other:
+        found = fidelity(Engines(one, other), short(8), PLAN, QUICK, clock=lambda: next(ticks))
+    assert found.word == "blind"
+    assert "budget" in found.reason
+
+
+@pytest.mark.slow
+def test_a_budget_that_ends_between_is_told() -> None:
+    ticks = iter([0, 0, 10 * S_NS, 10 * S_NS, 30 * S_NS, *[70 * S_NS] * 9])
+    with small_engine() as one, small_engine() as other:
+        found = fidelity(Engines(one, other), short(32), PLAN, QUICK, clock=lambda: next(ticks))
+    assert "16 of 32 prompts were used in the time there was" in found.notes
+
+
+def test_prompts_that_do_not_fit_are_left_out_and_counted() -> None:
+    prompts = [Prompt("chat", tuple(range(2, 2 + n)), 24) for n in (20, 30, 500)]
+    with small_engine() as one, small_engine() as other:
+        found = fidelity(Engines(one, other), prompts, PLAN, QUICK)
+    assert found.notes == ("1 of 3 prompts do not fit the context: left out", IDS_ONLY)
+
+
+def test_what_is_no_address_is_asked_wrongly(tmp_path: Path) -> None:
+    with pytest.raises(AskedWrongly, match="not an HTTP address"):
+        judged(f"file://{tmp_path}", "http://127.0.0.1:1")
