@@ -26,10 +26,10 @@ COMMANDS: dict[str, list[str]] = {
     "classify_speed": [str(OURS), str(HERE / "classify_speed.py")],
     "kineto_speed": [str(OURS), str(HERE / "kineto_speed.py")],
     "nsys_speed": [str(OURS), str(HERE / "nsys_speed.py")],
-    "replay_lag": [str(OURS), "-m", "bench.replay_lag"],
+    "replay_lag": [str(OURS), "-m", "bench.loop.replay_lag"],
     "attribution": [str(OURS), "-m", "bench.attribution"],
-    "effect_power": [str(OURS), "-m", "bench.effect_power"],
-    "fidelity_power": [str(OURS), "-m", "bench.fidelity_power"],
+    "effect_power": [str(OURS), "-m", "bench.loop.effect_power"],
+    "fidelity_power": [str(OURS), "-m", "bench.loop.fidelity_power"],
 }
 
 

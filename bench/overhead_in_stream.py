@@ -16,7 +16,6 @@ empties its outbox.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import math
 import os
 import platform
@@ -26,6 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from pellucid_probe.process import FLUSH_EVERY_S, PAUSE
 
 from bench.engine_overhead import MEASURES, PELLUCID, begin, interval
 from pellucid.testing.engine import Engine, stop
-from pellucid.testing.traffic import TEXT, TOKENS, Ask, Reply, send_async
+from pellucid.testing.traffic import TEXT, TOKENS, Ask, Reply, send
 from tools import real_engine
 
 SETTLE_S = 3 * FLUSH_EVERY_S
@@ -44,25 +44,25 @@ ORDERS = ((False, True, True, False), (True, False, False, True))      # paused?
 Window = tuple[bool, int, int]          # paused, from and until when, ns
 
 
-async def a_round(
+def a_round(
     engine: Engine, asked: argparse.Namespace, pause: Path | None, n: int
 ) -> tuple[list[Reply], list[Window]]:
     lasts_s = asked.lead + 4 * (asked.window + SETTLE_S) + TAIL_S
     asks = [Ask(0.0, [3 + (7 * n + 13 * i + k) % 4000 for k in range(asked.prompt)], asked.output,
                 path=TOKENS if asked.tokens else TEXT, hang_up_s=lasts_s) for i in range(asked.requests)]  # fmt: skip
-    sent = asyncio.create_task(send_async(engine.url, asked.model, asks))
-    await asyncio.sleep(asked.lead)
+    sent = ThreadPoolExecutor(1).submit(send, engine.url, asked.model, asks)
+    time.sleep(asked.lead)
     windows: list[Window] = []
     for paused in ORDERS[n % 2]:
         if pause is not None and paused:
             pause.touch()
         elif pause is not None:
             pause.unlink(missing_ok=True)
-        await asyncio.sleep(SETTLE_S)
+        time.sleep(SETTLE_S)
         start = time.monotonic_ns()
-        await asyncio.sleep(asked.window)
+        time.sleep(asked.window)
         windows.append((paused, start, time.monotonic_ns()))
-    return await sent, windows
+    return sent.result(), windows
 
 
 def measures(replies: Sequence[Reply], window: Window) -> tuple[float, float, float]:
@@ -77,7 +77,8 @@ def measures(replies: Sequence[Reply], window: Window) -> tuple[float, float, fl
             raise RuntimeError("a stream ended before the last window did: more --output, or a shorter --window")
         inside = [a for a in reply.arrivals if start <= a.time_ns < end]
         gaps += [b.time_ns - a.time_ns for a, b in pairwise(inside)]
-        tokens += inside[-1].output_tokens - inside[0].output_tokens if inside else 0
+        seen = [a.output_tokens for a in inside if a.output_tokens is not None]
+        tokens += seen[-1] - seen[0] if seen else 0
     if len(gaps) < LEAST_GAPS:
         raise RuntimeError(f"{len(gaps)} token gaps in a window; its p99 takes {LEAST_GAPS}: a longer --window")
     gaps.sort()
@@ -102,7 +103,7 @@ def rounds(asked: argparse.Namespace) -> list[list[float]]:
         try:
             engine = begin(asked, {"PELLUCID_DIR": rings}, Path(home) / "engine.log")
             pause = None if asked.null else Path(rings) / PAUSE
-            seen = [asyncio.run(a_round(engine, asked, pause, n)) for n in range(asked.rounds + 1)]
+            seen = [a_round(engine, asked, pause, n) for n in range(asked.rounds + 1)]
             return [ratios(*one) for one in seen[1:]]      # the first pays for what is set up late
         finally:
             if engine is not None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pellucid.catalog.spelling import Engine
+from pellucid.catalog.knobs.spelling import Engine
 from pellucid.diagnose.rule import Move
 from pellucid.diagnose.spell import SpelledMove, shown, spell
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from pellucid.catalog.knobs.spelling import Engine, fitting
 from pellucid.catalog.load import Spelling, knobs
-from pellucid.catalog.spelling import Engine, fitting
 from pellucid.tune.command import Command, changed
 from pellucid.tune.space import Setting, Value
 from tools.real_engine import ENVIRONMENT, OLDER, PYTHON

@@ -76,4 +76,4 @@ def test_sampling_without_top_p_is_a_near_miss() -> None:
 @pytest.mark.parametrize("name", FINDS)
 def test_they_tell_nothing_of_the_machine(name: str) -> None:
     for path in (HERE / name).iterdir():
-        assert not any(word in path.read_bytes() for word in (b"/tmp/", b"/opt/", b"/root/", b"/work/"))
+        assert not any(word in path.read_bytes() for word in (b"/tmp/", b"/opt/", b"/root/", b"/home/"))

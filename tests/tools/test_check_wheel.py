@@ -112,9 +112,11 @@ def test_attributes_are_declared_or_assigned_in_a_class_and_its_bases(names: Nam
 @pytest.mark.parametrize(("read", "wanted"), sorted({(r, w) for r in ALL_READS for w in r.attributes}))
 def test_an_attribute_that_is_gone_blinds_the_facts_that_read_it(tmp_path: Path, read: Read, wanted: str) -> None:
     found = check(open_source(write(source(unread=(read, wanted)), tmp_path)))["facts"]
-    reading = {fact for fact, reads in READS.items() for r in reads if r[:2] == read[:2] and wanted in r.attributes}
+    gone = set(wanted.split("|"))           # either would do: both are gone
+    reading = {fact for fact, reads in READS.items() for r in reads
+               if r[:2] == read[:2] and any(gone >= set(a.split("|")) for a in r.attributes)}  # fmt: skip
     assert {fact for fact, seen in found.items() if seen["state"] == "blind"} - NEVER == reading | following(reading)
-    assert all(f"{read.name} has no {wanted}" in found[fact]["reason"] for fact in reading)
+    assert all(f"{read.name} has no " in found[fact]["reason"] for fact in reading)
 
 
 def test_a_role_whose_trigger_is_gone_is_blind(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pellucid.catalog.spelling import Engine
+from pellucid.catalog.knobs.spelling import Engine
 from pellucid.core.errors import AskedWrongly, CannotAnswer
 from pellucid.tune.command import Command, changed, shareable
 from pellucid.tune.space import Setting
@@ -21,7 +21,7 @@ def engine(device: str = "cuda", **config: Any) -> Engine:
 BLOCKS: dict[str, Any] = {"kv_cache_bytes": 2**30, "num_gpu_blocks": 1024, "kv_cache_memory_bytes": 2**30}
 
 
-def after(text: str, knob: str, value: int | float | bool, of: Engine | None = None) -> list[str]:
+def after(text: str, knob: str, value: int | float | bool | str, of: Engine | None = None) -> list[str]:
     return list(changed(Command(tuple(shlex.split(text))), (Setting(knob, value),), of or engine()).argv)
 
 
@@ -52,6 +52,11 @@ def test_a_share_keeps_its_fraction() -> None:
 ])  # fmt: skip
 def test_a_switch_is_put_or_taken_away_or_denied(before: str, value: bool, wanted: str) -> None:
     assert after(before, "async_scheduling", value) == wanted.split()
+
+
+def test_a_choice_is_the_engines_word() -> None:
+    assert after("serve --scheduling-policy=fcfs m", "scheduling_policy", "priority") == [
+        "serve", "--scheduling-policy=priority", "m"]  # fmt: skip
 
 
 def test_a_flag_that_turns_something_off_does_not_take_the_next_word_with_it() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pellucid.catalog.spelling import Engine
+from pellucid.catalog.knobs.spelling import Engine
 from pellucid.physics.config.read import read
 from pellucid.tune.command import Command
 from pellucid.tune.guard import Situation, guard

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pellucid.catalog.spelling import Engine
+from pellucid.catalog.knobs.spelling import Engine
 from pellucid.core.errors import AskedWrongly, CannotAnswer
 from pellucid.tune.space import (
     Setting,

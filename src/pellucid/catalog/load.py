@@ -138,4 +138,4 @@ def observations() -> dict[str, Observation]:
 
 @cache
 def knobs() -> dict[str, Knob]:
-    return read((FOLDER / "knobs.toml").read_text(), Knob, "knobs.toml")
+    return read((FOLDER / "knobs" / "knobs.toml").read_text(), Knob, "knobs.toml")

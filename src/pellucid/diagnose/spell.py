@@ -3,7 +3,7 @@
     spell(Move("max_running_requests", "raise", …), 32, engine)
         .setting == "--max-num-seqs 32"      .current == 16
 
-Facts come from `catalog/knobs.toml`; nothing here knows an engine.
+Facts come from `catalog/knobs/knobs.toml`; nothing here knows an engine.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pellucid.catalog.knobs.spelling import GIB, Engine, Plain, fitting, number, whole
 from pellucid.catalog.load import Knob, Spelling, knobs
-from pellucid.catalog.spelling import GIB, Engine, Plain, fitting, number, whole
 from pellucid.core.units import size
 from pellucid.diagnose.rule import Move
 

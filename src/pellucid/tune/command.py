@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from pellucid.catalog.knobs.spelling import Engine, fitting, whole
 from pellucid.catalog.load import Spelling
-from pellucid.catalog.spelling import Engine, fitting, whole
 from pellucid.core.errors import AskedWrongly
 from pellucid.tune.space import KEY, Candidate, Setting, in_engines_unit
 
@@ -66,8 +66,8 @@ def _with(command: Command, one: Setting, spelling: Spelling, engine: Engine) ->
     argv, flag = command.argv, spelling.flag.partition(" ")[0]
     if spelling.env:
         return _put_variable(command, spelling.env, _text(one, spelling, engine))
-    if spelling.form in ("switch", "without"):
-        there = (bool(one.value) == bool(spelling.makes)) == (spelling.form == "switch")
+    if spelling.form in ("switch", "pair", "without"):
+        there = (bool(one.value) == bool(spelling.makes)) == (spelling.form != "without")
         return Command(_switched(argv, spelling, there, one), command.env)
     if spelling.form == "json":
         return Command(_put_object(argv, spelling, one, engine), command.env)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pellucid.catalog.spelling import Engine
+from pellucid.catalog.knobs.spelling import Engine
 from pellucid.core.errors import PellucidError
 from pellucid.core.units import duration
 from pellucid.physics.geometry import Geometry

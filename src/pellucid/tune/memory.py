@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pellucid.catalog.spelling import Engine, block_bytes, number
+from pellucid.catalog.knobs.spelling import Engine, block_bytes, number
 from pellucid.core.units import percent, size
 from pellucid.physics.formats import PLAIN
 from pellucid.physics.geometry import Geometry

@@ -14,8 +14,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pellucid.catalog.knobs.spelling import GIB, Engine, block_bytes, fitting, number
 from pellucid.catalog.load import Spelling, knobs
-from pellucid.catalog.spelling import GIB, Engine, block_bytes, fitting, number
 from pellucid.core.errors import AskedWrongly, CannotAnswer
 
 Value = int | float | str | bool
@@ -57,8 +57,8 @@ def setting(name: str, value: Value, engine: Engine) -> Setting:
         if str(value) != argument:
             raise AskedWrongly(f"{name}={value}: of this, only {argument} can be tried. Try: {knob}=true")
         return Setting(knob, bool(spelling.makes))
-    if spelling.form in ("switch", "without"):
-        there = spelling.makes if spelling.form == "switch" else 1 - spelling.makes
+    if spelling.form in ("switch", "pair", "without"):
+        there = 1 - spelling.makes if spelling.form == "without" else spelling.makes
         return Setting(knob, bool(there) == _switch(name, value))
     return Setting(knob, _value(knob, value))
 
@@ -92,7 +92,7 @@ def present_value(knob: str, engine: Engine) -> Value | None:
     if spelling.config not in engine.config:
         return None
     current = engine.config[spelling.config]
-    if spelling.form == "switch":
+    if spelling.form in ("switch", "pair"):
         argument = spelling.flag.partition(" ")[2]
         return (argument in str(current) if argument else current is True) == bool(spelling.makes)
     if spelling.form == "without":
@@ -136,6 +136,8 @@ def _fault(one: Setting, engine: Engine) -> str:
         return f"{one.knob} is what clients change, and nothing an engine is started with: {spelling.client}"
     if knob.unit == "switch":
         return "" if isinstance(one.value, bool) else f"{one}: it is true or false"
+    if knob.unit == "choice":
+        return "" if one.value in knob.choices else f"{one}: it is one of {', '.join(knob.choices)}"
     if isinstance(one.value, (bool, str)) or not math.isfinite(one.value):
         return f"{one}: it is a number of {knob.unit}"
     if knob.unit != "ratio" and one.value != int(one.value):
@@ -205,8 +207,18 @@ def _plainly(name: str) -> str:
 def _value(knob: str, value: Value) -> Value:
     if knobs()[knob].unit == "switch":
         return _switch(knob, value)
+    if knobs()[knob].unit == "choice":
+        return _choice(knob, value)
     found = _number(knob, value)
     return int(found) if found.is_integer() else found
+
+
+def _choice(knob: str, value: Value) -> str:
+    """As the catalog writes it: engines differ in whether case matters."""
+    found = next((c for c in knobs()[knob].choices if c.lower() == str(value).lower()), None)
+    if found is None:
+        raise AskedWrongly(f"{knob}={value}: it is one of {', '.join(knobs()[knob].choices)}")
+    return found
 
 
 def _switch(name: str, value: Value) -> bool:

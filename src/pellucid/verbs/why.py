@@ -14,8 +14,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pellucid.catalog.knobs.spelling import Engine
 from pellucid.catalog.load import metrics
-from pellucid.catalog.spelling import Engine
 from pellucid.core.run import read_info
 from pellucid.core.units import counted, duration, percent, unit_of
 from pellucid.diagnose.rank import Ranked, rank

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pellucid.catalog.spelling import Engine
+from pellucid.catalog.knobs.spelling import Engine
 from pellucid.core.errors import AskedWrongly
 from pellucid.tune import events as e
 from pellucid.tune.propose import MOST_PROPOSALS, Answer, Brief, listed, rules, together

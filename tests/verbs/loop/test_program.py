@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.catalog.spelling import Engine
+from pellucid.catalog.knobs.spelling import Engine
 from pellucid.core.errors import AskedWrongly
 from pellucid.tune.propose import Answer, Brief
 from pellucid.tune.space import Setting

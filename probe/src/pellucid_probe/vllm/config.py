@@ -54,7 +54,7 @@ MOST_BYTES = 16 << 10           # the largest public configuration seen has 7 KB
 MOST_LETTERS = 64               # a name of an activation or architecture; what is longer is prose
 NOT_ITS_BUILD = ("transformers_version", "id2label", "label2id", "task_specific_params")
 
-# The `env` of each spelling in pellucid's catalog/knobs.toml; a test compares. No other variable is read.
+# The `env` of each spelling in pellucid's catalog/knobs/knobs.toml; a test compares. No other variable is read.
 VARIABLES = ("VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_NUM_OF_RESERVED_CPU")
 
 

@@ -28,7 +28,7 @@ Number = TypeVar("Number", int, float)
 QUANTILES: Final = (0.5, 0.9, 0.95, 0.99)
 LAG_QUANTILES: Final = (0.5, 0.9, 0.99)
 # Below it a lag is the grain of the event loop's timers and of a machine that does other things too. Chosen: 1 ms is
-# the timers' step, and on two shared cores 99 of 100 requests were at most 5 ms late (bench/replay_lag.py).
+# the timers' step, and on two shared cores 99 of 100 requests were at most 5 ms late (bench/loop/replay_lag.py).
 GRAIN_NS: Final = 5 * MS_NS
 # So much of the time by which the engine's load changes may a lag be. Chosen: it moves a queue by a tenth at most.
 LAG_RATIO: Final = 0.1

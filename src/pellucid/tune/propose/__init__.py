@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.catalog.spelling import Engine
+from pellucid.catalog.knobs.spelling import Engine
 from pellucid.tune.events import Proposal
 from pellucid.tune.space import Candidate
 from pellucid.tune.state import State

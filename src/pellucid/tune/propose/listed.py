@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import msgspec
 
+from pellucid.catalog.knobs.spelling import Engine
 from pellucid.catalog.load import metrics
-from pellucid.catalog.spelling import Engine
 from pellucid.core.errors import AskedWrongly, PellucidError
 from pellucid.tune.events import Claim, Proposal
 from pellucid.tune.propose import Answer, Brief

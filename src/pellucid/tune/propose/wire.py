@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
+from pellucid.catalog.knobs.spelling import Engine, fitting
 from pellucid.catalog.load import knobs
-from pellucid.catalog.spelling import Engine, fitting
 from pellucid.core.errors import PellucidError
 from pellucid.tune.events import Proposal
 from pellucid.tune.propose import MOST_PROPOSALS, Answer, Brief

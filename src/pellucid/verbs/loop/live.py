@@ -26,8 +26,8 @@ from typing import Any, TypeVar
 
 from pellucid_probe.control import ASK, FOLDER, MOST_LEASE_NS, read_key, signature, signed
 
+from pellucid.catalog.knobs.resolve import resolve
 from pellucid.catalog.load import knobs
-from pellucid.catalog.resolve import resolve
 from pellucid.core.clock import Clock, monotonic_ns
 from pellucid.core.errors import AskedWrongly, CannotAnswer, Failed, PellucidError
 from pellucid.core.units import S_NS

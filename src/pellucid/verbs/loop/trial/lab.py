@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pellucid.catalog.knobs.spelling import Engine
 from pellucid.catalog.servers.command_line import CommandLine, understood
-from pellucid.catalog.spelling import Engine
 from pellucid.collect.client.served import vocabulary_of
 from pellucid.core.errors import AskedWrongly
 from pellucid.tune.command import Command

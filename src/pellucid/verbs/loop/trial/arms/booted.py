@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from pellucid.catalog.knobs.spelling import Engine
 from pellucid.catalog.servers.command_line import CommandLine, Words, put, value
-from pellucid.catalog.spelling import Engine
 from pellucid.collect.client.play import Target
 from pellucid.collect.client.served import Served, served
 from pellucid.core.errors import Failed, PellucidError

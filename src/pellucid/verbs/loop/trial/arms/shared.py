@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pellucid.catalog.knobs.resolve import resolve
 from pellucid.catalog.load import knobs
-from pellucid.catalog.resolve import resolve
 from pellucid.collect.client.play import Target
 from pellucid.core.errors import CannotAnswer
 from pellucid.core.run import read_info, run_folders

@@ -1,7 +1,7 @@
 """Hours of noise: two engines of one configuration, block after block, in the format of tune/effect/noise.py.
 
-    .venv/bin/python -m bench.aa_noise noise.jsonl --workload chat.parquet --minutes 120
-    .venv/bin/python -m bench.aa_noise noise.jsonl --workload chat.parquet --minutes 60      goes on where it ended
+    .venv/bin/python -m bench.loop.aa_noise noise.jsonl --workload chat.parquet --minutes 120
+    .venv/bin/python -m bench.loop.aa_noise noise.jsonl --workload chat.parquet --minutes 60      goes on where it ended
     … --block 10 --speed 0.5 --scale-tokens 0.1 -- python -m my_engine --model …             another engine
 
 Engines are booted, placed and loaded as `pellucid try` does it, and started anew every `--restart-minutes`. Blocks come

@@ -1,9 +1,9 @@
 """Tables of the verdict on speed: its level beside other methods, its power, its false keeps on recorded noise.
 
-    python -m bench.effect_power                      # all; false keeps on tests/golden/noise.jsonl
-    python -m bench.effect_power methods              # other ways to look after each pair, beside ours
-    python -m bench.effect_power keeps --noise FILE   # on a recording of one's own
-    python -m bench.effect_power keeps --simulated    # on made-up noise, and it says so
+    python -m bench.loop.effect_power                      # all; false keeps on tests/golden/noise.jsonl
+    python -m bench.loop.effect_power methods              # other ways to look after each pair, beside ours
+    python -m bench.loop.effect_power keeps --noise FILE   # on a recording of one's own
+    python -m bench.loop.effect_power keeps --simulated    # on made-up noise, and it says so
 
 The exit code is 1 where a goal is missed, 3 where there is no recording.
 """
@@ -17,15 +17,15 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.effect_power import keeps, power
-from bench.effect_power.methods import print_methods
-from bench.effect_power.simulated import simulated
+from bench.loop.effect_power import keeps, power
+from bench.loop.effect_power.methods import print_methods
+from bench.loop.effect_power.simulated import simulated
 from pellucid.core.errors import CannotAnswer
 from pellucid.tune.effect.arms import TwoEngines
 from pellucid.tune.effect.noise import Noise, read
 from pellucid.tune.effect.spend import SESSION_ERROR, Spend
 
-RECORDED = Path(__file__).parents[2] / "tests" / "golden" / "noise.jsonl"
+RECORDED = Path(__file__).parents[3] / "tests" / "golden" / "noise.jsonl"
 EFFECTS, SIGMAS, BLOCKS_S = (0.0, 0.02, 0.03, 0.05, 0.10, 0.20), (0.01, 0.03, 0.05, 0.10), (10, 20)
 METRICS = ("output_tokens_per_s", "tpot_mean_ns")
 GOAL_POWER = 0.90
@@ -33,7 +33,7 @@ HARDEST = power.Cell(effect_ratio=0.05, sigma=0.05, block_s=10)
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="bench.effect_power", description=__doc__)
+    parser = argparse.ArgumentParser(prog="bench.loop.effect_power", description=__doc__)
     parser.add_argument("part", nargs="?", choices=("methods", "power", "keeps", "all"), default="all")
     parser.add_argument("--repeats", type=int, default=1000, help="trials of a cell")
     parser.add_argument("--sessions", type=int, default=1000)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from bench.effect_power.power import NOISES, Noise, drifting
+from bench.loop.effect_power.power import NOISES, Noise, drifting
 from pellucid.tune.effect.sequence import SCALES, STAKE, target_log
 from pellucid.tune.effect.spend import Spend
 

@@ -1,6 +1,6 @@
 """How late the player is to its own schedule, at rising rates, and beside another client of the same server.
 
-    .venv/bin/python -m bench.replay_lag [--seconds 6] [--rounds 2] [--alone]
+    .venv/bin/python -m bench.loop.replay_lag [--seconds 6] [--rounds 2] [--alone]
 
 A server of a few lines, in a process of its own, answers each request with 8 events, 10 ms apart, and notes when each
 request was there. Both clients send requests of 200 tokens at constant gaps, in turn (ours, theirs, theirs, ours). How
@@ -157,7 +157,7 @@ def main() -> int:
           f"tokens, events {GAP_S * 1e3:.0f} ms apart, {asked.seconds:.0f} s each")
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()
-        command = (sys.executable, "-m", "bench.replay_lag", "--serve", str(port))
+        command = (sys.executable, "-m", "bench.loop.replay_lag", "--serve", str(port))
         server = start(Launch(command, real_engine.url(port), Path(folder) / "log", cwd=real_engine.ROOT))
         try:
             wait_ready(server, 30)

@@ -1,6 +1,6 @@
 """What the verdict on fidelity finds: answers corrupted in known ways, judged again and again on parts of the prompts.
 
-    .venv/bin/python -m bench.fidelity_power [--recording FILE] [--prompts 24] [--tries 100]
+    .venv/bin/python -m bench.loop.fidelity_power [--recording FILE] [--prompts 24] [--tries 100]
 
 A real engine answers our own prompts; then it, or one beside it that is configured otherwise, answers them wrongly, and
 all answers are scored on it. Kinds that are in the recording already are not recorded again. Of the prompts some are

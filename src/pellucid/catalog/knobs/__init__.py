@@ -1,0 +1,1 @@
+"""Settings as data, their names, and how each engine spells them."""
