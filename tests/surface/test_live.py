@@ -39,7 +39,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Processe
 
 
 def test_what_there_is_is_listed(engine: Processes, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["live"]) == 0
+    assert (main(["live"]), engine.values()) == (0, [16])
     assert " ".join(capsys.readouterr().out.split()) == "sequence_cap 16 a whole number from 1 to 16 (engine_core-1)"
     assert main(["live", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["rows"]
