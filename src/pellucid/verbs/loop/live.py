@@ -89,9 +89,9 @@ class Present:
     value: Value
     bound: str                      # what may be set, in words
     blind: str
-    before: Value                   # what comes back when the lease ends; None where nothing is held
-    held_by: str
-    left_ns: int | None
+    before: Value                   # what comes back when the lease ends
+    held_by: str                    # "" where it is not lent now
+    left_ns: int | None             # of the lease; None where it is not lent now
 
     def row(self) -> dict[str, Any]:
         return asdict(self)
@@ -122,10 +122,13 @@ def status(desk: Desk, clock: Clock = monotonic_ns) -> list[Present]:
     found = []
     for name, answer in sorted(answers.items()):
         now = answer["now"]
-        lease = now["lease"] or {"by": "", "until_ns": None, "before": {}}
-        left_ns = None if lease["until_ns"] is None else lease["until_ns"] - clock()
+        lease = now["lease"] or {"by": "", "until_ns": 0, "before": {}}
         for knob, seen in now["knobs"].items():
-            found.append(Present(knob, name, seen["value"], seen["bound"], "", lease["before"].get(knob), lease["by"], left_ns))  # noqa: E501
+            held = knob in lease["before"]
+            found.append(Present(
+                knob, name, seen["value"], seen["bound"], "", lease["before"].get(knob), lease["by"] if held else "",
+                lease["until_ns"] - clock() if held else None,
+            ))  # fmt: skip
         found += [Present(knob, name, None, "", why, None, "", None) for knob, why in now["unavailable"].items()]
     return found
 

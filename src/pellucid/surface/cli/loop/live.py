@@ -90,5 +90,7 @@ def _value(text: str) -> tuple[str, Any]:
 def _line(row: dict[str, Any]) -> str:
     if row["blind"]:
         return f"{row['knob']:<24} –  {row['blind']}  ({row['process']})"
-    held = f"; {json.dumps(row['before'])} again in {row['left_ns'] / 1e9:.0f} s, held by {row['held_by']}" if row["left_ns"] is not None and row["before"] is not None else ""  # noqa: E501
+    held = ""
+    if row["left_ns"] is not None:
+        held = f"; {json.dumps(row['before'])} again in {row['left_ns'] / 1e9:.0f} s, held by {row['held_by']}"
     return f"{row['knob']:<24} {json.dumps(row['value'])}  {row['bound']}{held}  ({row['process']})"
