@@ -35,6 +35,7 @@ from pellucid.collect.client.scoring import Asked, Fault, Served, client, genera
 from pellucid.testing.engine import stop
 from pellucid.tune.fidelity.answers import CANDIDATE, REFERENCE, Answered, measured
 from pellucid.tune.fidelity.permute import compare, grouped
+from pellucid.tune.fidelity.power import halved
 from pellucid.tune.fidelity.verdict import LEVEL
 from pellucid.workload.neutral import neutral
 from tools import real_engine
@@ -186,28 +187,27 @@ def made(flag: str, folder: Path) -> str:
     return str(target)
 
 
-def answers_of(bench: Bench, kind: str, arm: str) -> dict[int, list[Answered]]:
-    found: dict[int, list[Answered]] = {}
+def answers_of(bench: Bench, kind: str, arm: str) -> list[Answered]:
+    found = []
     for k in bench.recording.kinds[kind]:
         scores = Scores(np.array(k.ids), np.array(k.logps), np.array(k.top_ids), np.array(k.top_logps))
         wants, task = bench.asks[k.prompt].response_format is not None, bench.tasks[k.prompt]
-        found.setdefault(k.prompt, []).append(Answered(k.prompt, task, arm, scores, k.text, None, wants))
+        found.append(Answered(k.prompt, task, arm, scores, k.text, None, wants))
     return found
 
 
 def found_ratio(bench: Bench, kind: str | None, prompts_count: int, tries: int) -> float:
-    """Share of tries that are called different. None: the reference against itself."""
+    """Share of tries that are called different. None: half of the reference's answers against the other half."""
     draw = np.random.default_rng(7)
-    reference = answers_of(bench, "reference", REFERENCE)
-    candidate = answers_of(bench, kind, CANDIDATE) if kind else {}
+    candidate = answers_of(bench, kind, CANDIDATE) if kind else []
+    whole = measured([*answers_of(bench, "reference", REFERENCE), *candidate])
+    prompts = np.unique(whole.prompts)
     found = 0
     for _ in range(tries):
-        answers: list[Answered] = []
-        for index in draw.choice(sorted(reference), size=min(prompts_count, len(reference)), replace=False):
-            own = [reference[index][n] for n in draw.permutation(4)]
-            answers += [*own, *candidate[index]] if kind else [*own[:2], *(replace(a, arm=CANDIDATE) for a in own[2:])]
-        compared = compare(grouped(measured(answers), GROUPS), 499, LEVEL.value, draw)
-        found += bool((compared.adjusted <= LEVEL.value).any())
+        some = draw.choice(prompts, size=min(prompts_count, len(prompts)), replace=False)
+        labelled = whole if kind else replace(whole, candidate=halved(whole.prompts, draw))
+        part = grouped(labelled.only(np.isin(whole.prompts, some)), GROUPS)
+        found += bool((compare(part, 499, LEVEL.value, draw).adjusted <= LEVEL.value).any())
     return found / tries
 
 
