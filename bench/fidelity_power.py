@@ -35,7 +35,7 @@ from pellucid.collect.client.scoring import Asked, Fault, Served, client, genera
 from pellucid.testing.engine import stop
 from pellucid.tune.fidelity.answers import CANDIDATE, REFERENCE, Answered, measured
 from pellucid.tune.fidelity.permute import compare, grouped
-from pellucid.tune.fidelity.power import halved
+from pellucid.tune.fidelity.power import Corruption, halved, smallest_found
 from pellucid.tune.fidelity.verdict import LEVEL
 from pellucid.workload.neutral import neutral
 from tools import real_engine
@@ -211,14 +211,28 @@ def found_ratio(bench: Bench, kind: str | None, prompts_count: int, tries: int) 
     return found / tries
 
 
+def told_ratio(bench: Bench, prompts_count: int) -> str:
+    """What a verdict on so many prompts says it would find, of wrong tokens."""
+    draw = np.random.default_rng(7)
+    own = answers_of(bench, "reference", REFERENCE)
+    some = set(draw.choice(np.unique([a.prompt for a in own]), size=prompts_count, replace=False).tolist())
+    answers = [a for a in own if a.prompt in some]
+    whole = measured(answers)
+    halves = grouped(replace(whole, candidate=halved(whole.prompts, draw)), GROUPS)
+    critical = compare(halves, 1999, LEVEL.value, draw).critical
+    (found,) = smallest_found(Corruption(answers, whole), GROUPS, critical, 200, draw)
+    return "none" if found is None else f"{found:.1%}"
+
+
 def table(bench: Bench, tries: int) -> float:
     """Prints it; the largest share called different without any corruption."""
-    print(f"{'called different, of tries with':32}" + "".join(f"{n:5} prompts" for n in SIZES))
+    print(f"{'called different, of tries with':36}" + "".join(f"{n:5} prompts" for n in SIZES))
     own = [found_ratio(bench, None, n, 10 * tries) for n in SIZES]
-    print(f"{'nothing (A/A)':32}" + "".join(f"{r:13.1%}" for r in own), flush=True)
+    print(f"{'nothing (A/A)':36}" + "".join(f"{r:13.1%}" for r in own), flush=True)
     for kind in (k for k in bench.recording.kinds if k != "reference"):
         found = [found_ratio(bench, kind, n, tries) for n in SIZES]
-        print(f"{kind:32}" + "".join(f"{r:13.0%}" for r in found), flush=True)
+        print(f"{kind:36}" + "".join(f"{r:13.0%}" for r in found), flush=True)
+    print(f"{'smallest share of wrong tokens told':36}" + "".join(f"{told_ratio(bench, n):>13}" for n in SIZES))
     return max(own)
 
 

@@ -26,7 +26,7 @@ from tools.scenarios import GEMMA
 
 FLAGS = ("--max-model-len", "1024", "--max-num-seqs", "8")
 NGRAM = '{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4}'
-PLAN = Plan(300 * S_NS, max_tokens=32)
+PLAN = Plan(300 * S_NS, max_tokens=24)
 
 
 @pytest.fixture(scope="module")
