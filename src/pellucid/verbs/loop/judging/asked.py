@@ -90,5 +90,5 @@ def of_workload(path: Path, vocabulary: Vocabulary | None, count: int, seed: int
 
 def _own_text(wants_json: Sequence[bool], seed: int) -> list[str | tuple[int, ...]]:
     made = neutral(4 * len(wants_json), seed)
-    kinds = {json: (p.content for p in made if (p.response_format is not None) == json) for json in (True, False)}
-    return [next(kinds[json]) for json in wants_json]
+    ours = {json: iter([p.content for p in made if (p.response_format is not None) == json]) for json in (True, False)}
+    return [next(ours[json]) for json in wants_json]
