@@ -35,6 +35,7 @@ from pellucid.collect.client.scoring import Asked, Fault, Served, client, genera
 from pellucid.testing.engine import stop
 from pellucid.tune.fidelity.answers import CANDIDATE, REFERENCE, Answered, measured
 from pellucid.tune.fidelity.permute import compare, grouped
+from pellucid.tune.fidelity.power import Corruption, halved, smallest_found
 from pellucid.tune.fidelity.verdict import LEVEL
 from pellucid.workload.neutral import neutral
 from tools import real_engine
@@ -186,39 +187,52 @@ def made(flag: str, folder: Path) -> str:
     return str(target)
 
 
-def answers_of(bench: Bench, kind: str, arm: str) -> dict[int, list[Answered]]:
-    found: dict[int, list[Answered]] = {}
+def answers_of(bench: Bench, kind: str, arm: str) -> list[Answered]:
+    found = []
     for k in bench.recording.kinds[kind]:
         scores = Scores(np.array(k.ids), np.array(k.logps), np.array(k.top_ids), np.array(k.top_logps))
         wants, task = bench.asks[k.prompt].response_format is not None, bench.tasks[k.prompt]
-        found.setdefault(k.prompt, []).append(Answered(k.prompt, task, arm, scores, k.text, None, wants))
+        found.append(Answered(k.prompt, task, arm, scores, k.text, None, wants))
     return found
 
 
 def found_ratio(bench: Bench, kind: str | None, prompts_count: int, tries: int) -> float:
-    """Share of tries that are called different. None: the reference against itself."""
+    """Share of tries that are called different. None: half of the reference's answers against the other half."""
     draw = np.random.default_rng(7)
-    reference = answers_of(bench, "reference", REFERENCE)
-    candidate = answers_of(bench, kind, CANDIDATE) if kind else {}
+    candidate = answers_of(bench, kind, CANDIDATE) if kind else []
+    whole = measured([*answers_of(bench, "reference", REFERENCE), *candidate])
+    prompts = np.unique(whole.prompts)
     found = 0
     for _ in range(tries):
-        answers: list[Answered] = []
-        for index in draw.choice(sorted(reference), size=min(prompts_count, len(reference)), replace=False):
-            own = [reference[index][n] for n in draw.permutation(4)]
-            answers += [*own, *candidate[index]] if kind else [*own[:2], *(replace(a, arm=CANDIDATE) for a in own[2:])]
-        compared = compare(grouped(measured(answers), GROUPS), 499, LEVEL.value, draw)
-        found += bool((compared.adjusted <= LEVEL.value).any())
+        some = draw.choice(prompts, size=min(prompts_count, len(prompts)), replace=False)
+        labelled = whole if kind else replace(whole, candidate=halved(whole.prompts, draw))
+        part = grouped(labelled.only(np.isin(whole.prompts, some)), GROUPS)
+        found += bool((compare(part, 499, LEVEL.value, draw).adjusted <= LEVEL.value).any())
     return found / tries
+
+
+def told_ratio(bench: Bench, prompts_count: int) -> str:
+    """What a verdict on so many prompts says it would find, of wrong tokens."""
+    draw = np.random.default_rng(7)
+    own = answers_of(bench, "reference", REFERENCE)
+    some = set(draw.choice(np.unique([a.prompt for a in own]), size=prompts_count, replace=False).tolist())
+    answers = [a for a in own if a.prompt in some]
+    whole = measured(answers)
+    halves = grouped(replace(whole, candidate=halved(whole.prompts, draw)), GROUPS)
+    critical = compare(halves, 1999, LEVEL.value, draw).critical
+    (found,) = smallest_found(Corruption(answers, whole), GROUPS, critical, 200, draw)
+    return "none" if found is None else f"{found:.1%}"
 
 
 def table(bench: Bench, tries: int) -> float:
     """Prints it; the largest share called different without any corruption."""
-    print(f"{'called different, of tries with':32}" + "".join(f"{n:5} prompts" for n in SIZES))
+    print(f"{'called different, of tries with':36}" + "".join(f"{n:5} prompts" for n in SIZES))
     own = [found_ratio(bench, None, n, 10 * tries) for n in SIZES]
-    print(f"{'nothing (A/A)':32}" + "".join(f"{r:13.1%}" for r in own), flush=True)
+    print(f"{'nothing (A/A)':36}" + "".join(f"{r:13.1%}" for r in own), flush=True)
     for kind in (k for k in bench.recording.kinds if k != "reference"):
         found = [found_ratio(bench, kind, n, tries) for n in SIZES]
-        print(f"{kind:32}" + "".join(f"{r:13.0%}" for r in found), flush=True)
+        print(f"{kind:36}" + "".join(f"{r:13.0%}" for r in found), flush=True)
+    print(f"{'smallest share of wrong tokens told':36}" + "".join(f"{told_ratio(bench, n):>13}" for n in SIZES))
     return max(own)
 
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from tools.scenarios import GEMMA
 
 FLAGS = ("--max-model-len", "1024", "--max-num-seqs", "8")
 NGRAM = '{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4}'
-PLAN = Plan(300 * S_NS, max_tokens=32)
+PLAN = Plan(300 * S_NS, max_tokens=24)
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +47,9 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Engine, 
             stop(engine, 20)
 
 
-def judged(candidate: str, reference: str, prompts: int) -> Fidelity:
-    return fidelity(Engines(candidate, reference), neutral(prompts, seed=5), PLAN)
+def judged(candidate: str, reference: str, prompts: int, temperature: float | None = None) -> Fidelity:
+    asked = [replace(p, temperature=temperature) for p in neutral(prompts, seed=5)]
+    return fidelity(Engines(candidate, reference), asked, PLAN)
 
 
 class Heating(BaseHTTPRequestHandler):
@@ -93,9 +95,18 @@ def test_an_engine_does_not_differ_from_itself(engines: tuple[Engine, Engine]) -
     assert found.forced is not None and found.forced.kl_nats == 0.0
 
 
-def test_drafts_that_are_checked_do_not_differ(engines: tuple[Engine, Engine]) -> None:
-    found = judged(engines[1].url, engines[0].url, prompts=12)
-    assert found.word in ("same", "inconclusive"), found.reason
+def test_drafts_that_are_checked_greedily_are_the_same(engines: tuple[Engine, Engine]) -> None:
+    found = judged(engines[1].url, engines[0].url, prompts=8, temperature=0.0)
+    assert found.word == "same", found.reason
+    assert found.forced is not None and found.forced.word == "same"
+
+
+def test_drafts_that_are_checked_by_sampling_are_different_on_this_engine(engines: tuple[Engine, Engine]) -> None:
+    """Lossless in theory. On CPUs this build never fills in the temperature of positions with drafts: `expand_kernel`
+    writes to a copy of what is no int64, and tokens are drawn at whatever the memory held. Once it is mended, this
+    fails, and what has to hold is what holds greedily."""
+    found = judged(engines[1].url, engines[0].url, prompts=8)
+    assert found.word == "different", found.reason
     assert found.forced is not None and found.forced.word == "same"
 
 

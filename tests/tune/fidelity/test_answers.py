@@ -20,6 +20,7 @@ from pellucid.tune.fidelity.answers import (
     Answered,
     expected,
     measured,
+    once,
     repetition,
     surprises,
     tail,
@@ -100,6 +101,13 @@ def test_answers_to_one_prompt_that_are_equal_are_twins() -> None:
     one, other, third = said([0, 1], [TWO[0], TWO[1]]), said([0, 1], [TWO[0], TWO[1]]), said([1, 1], [TWO[1], TWO[1]])
     elsewhere = replace(one, prompt=5)
     assert measured([one, other, third, elsewhere]).values[:, TWINS].tolist() == [1.0, 1.0, 0.0, 0.0]
+
+
+def test_greedy_answers_that_an_arm_gave_twice_are_one() -> None:
+    greedy, drawn = said([0, 1], [TWO[0], TWO[1]], 0.0), said([0, 1], [TWO[0], TWO[1]], 1.0)
+    later, other = replace(greedy, later=True), said([1, 1], [TWO[1], TWO[1]], 0.0)
+    assert once([greedy, greedy, later, other]) == [greedy, later, other]
+    assert once([drawn, drawn]) == [drawn, drawn]
 
 
 def test_a_table_keeps_order_and_arms() -> None:

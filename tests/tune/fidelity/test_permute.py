@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pellucid.tune.fidelity.answers import Table
+from pellucid.tune.fidelity.answers import CANDIDATE, REFERENCE, Answered, Table, measured, once
 from pellucid.tune.fidelity.permute import Compared, compare, differed, exchange_errors, grouped, standardised
+from tests.tune.fidelity.made import shown
 
 ALL = [frozenset({"chat", "code"})]
 
@@ -55,6 +56,25 @@ def test_answers_of_whole_numbers_with_ties_keep_the_level() -> None:
 
     found = sum(bool((compared(coarse(n), 99, n).adjusted <= 0.05).any()) for n in range(1000))
     assert found <= stats.binom.ppf(0.999, 1000, 0.05)
+
+
+def greedy(random: np.random.Generator) -> list[Answered]:
+    """Batches of another shape make an arm say, all of it, something shorter or longer than another time."""
+    answers = []
+    for prompt in range(12):
+        for arm, later in ((REFERENCE, False), (CANDIDATE, False), (REFERENCE, True)):
+            count = int(random.choice([5, 25]))
+            scores = shown(np.zeros((count, 60)), np.full(count, prompt, dtype=np.int64))
+            answers += [Answered(prompt, "chat", arm, scores, "", 0.0, later=later)] * 2
+    return answers
+
+
+def test_greedy_answers_that_round_otherwise_keep_the_level() -> None:
+    def found(n: int) -> bool:
+        groups = grouped(measured(once(greedy(np.random.default_rng(n)))), [frozenset({"chat"})])
+        return bool((compare(groups, 199, 0.05, np.random.default_rng(n)).adjusted <= 0.05).any())
+
+    assert sum(found(n) for n in range(300)) <= stats.binom.ppf(0.999, 300, 0.05)
 
 
 def test_a_shift_is_found_although_prompts_differ_more_than_arms() -> None:

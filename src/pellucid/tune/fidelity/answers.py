@@ -82,6 +82,19 @@ class Table:
         return Table(self.values[rows], self.prompts[rows], self.candidate[rows], tasks, self.later[rows])
 
 
+def once(answers: Sequence[Answered]) -> list[Answered]:
+    """Without greedy answers that say again what the same arm said at the same time.
+
+    These are one answer given twice, since nothing is drawn, and where batches of another shape round otherwise, all of
+    an arm differ together: taken as two they would make the test twice as sure.
+    """
+    kept: dict[object, Answered] = {}
+    for number, a in enumerate(answers):
+        greedy = a.temperature is not None and a.temperature <= 0
+        kept.setdefault((a.prompt, a.arm, a.later, a.scores.ids.tobytes()) if greedy else number, a)
+    return list(kept.values())
+
+
 def measured(answers: Sequence[Answered]) -> Table:
     tail_nats = tail(answers)
     said = Counter((a.prompt, a.scores.ids.tobytes()) for a in answers)

@@ -17,7 +17,16 @@ import numpy as np
 from scipy import stats
 
 from pellucid.collect.client.scores import Scores
-from pellucid.tune.fidelity.answers import CANDIDATE, REFERENCE, STATISTICS, SURPRISE, Answered, Table, measured
+from pellucid.tune.fidelity.answers import (
+    CANDIDATE,
+    REFERENCE,
+    STATISTICS,
+    SURPRISE,
+    Answered,
+    Table,
+    measured,
+    once,
+)
 from pellucid.tune.fidelity.forced import distances, mean_bounds
 from pellucid.tune.fidelity.permute import Compared, compare, grouped
 from pellucid.tune.fidelity.power import Corruption, smallest_found
@@ -103,12 +112,13 @@ def _word(text: str) -> Word:
 
 def _served(evidence: Evidence, random: np.random.Generator, terms: Terms) -> tuple[tuple[Task, ...], str]:
     """Verdicts by task, and why the reference cannot be trusted, or ""."""
-    table = measured(evidence.answers)
-    prompts_of = Counter({a.prompt: a.task for a in evidence.answers}.values())
+    answers = once(evidence.answers)
+    table = measured(answers)
+    prompts_of = Counter({a.prompt: a.task for a in answers}.values())
     names = [ALL, *sorted(t for t, n in prompts_of.items() if n >= LEAST_PROMPTS and len(prompts_of) > 1)]
     groups = [frozenset(prompts_of) if name == ALL else frozenset({name}) for name in names]
     compared = compare(grouped(table, groups), terms.draws_count, terms.level_ratio, random)
-    own = [a for a in evidence.answers if a.arm == REFERENCE]
+    own = [a for a in answers if a.arm == REFERENCE]
     of_reference = measured(own)
     itself = replace(of_reference, candidate=of_reference.later)
     floor = compare(grouped(itself, groups), terms.draws_count, terms.level_ratio, random)

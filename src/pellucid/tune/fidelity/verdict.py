@@ -23,8 +23,8 @@ WORST_FIRST: tuple[Word, ...] = ("failed", "blind", "different", "inconclusive",
 LEVEL = Limit(0.01, "ratio", "chosen: of a hundred candidates that are the reference one is called different, over all "
                              "tasks and statistics together")  # fmt: skip
 SIDE = Limit(0.05, "ratio", "chosen: the error of each of the two one-sided tests by which arms are called the same")
-MARGIN = Limit(0.1, "nats per token", "chosen: gemma-3-270m sampled at 1.04 instead of 1.0 differs by as much; "
-                                      "docs/log/0008")  # fmt: skip
+MARGIN = Limit(0.1, "nats per token", "chosen: by its own distributions gemma-3-270m differs by as much at a "
+                                      "temperature of 1.04 instead of 1; docs/log/0008")  # fmt: skip
 TASK_MARGIN = Limit(3.0, "ratio", "chosen: of the margin for a task alone, which has a part of the prompts")
 KL = Limit(0.02, "nats per token", "chosen: above bfloat16 against float32 of the same weights, below weights with "
                                    "noise that is heard in the answers; docs/log/0008")  # fmt: skip

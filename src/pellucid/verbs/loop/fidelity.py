@@ -26,7 +26,7 @@ from pellucid.core.units import S_NS
 from pellucid.tune.fidelity.answers import CANDIDATE, REFERENCE
 from pellucid.tune.fidelity.judge import Evidence, judge
 from pellucid.tune.fidelity.verdict import Fidelity, Terms
-from pellucid.verbs.loop.judging.gather import Arm, Plan, gather
+from pellucid.verbs.loop.judging.gather import WAKING_S, Arm, Plan, gather
 from pellucid.workload.neutral import Prompt
 
 __all__ = ["Engines", "Fidelity", "Plan", "Terms", "fidelity", "gathered"]
@@ -60,9 +60,8 @@ def gathered(engines: Engines, prompts: Sequence[Prompt], plan: Plan, clock: Clo
 
 
 async def _gathered(engines: Engines, prompts: Sequence[Prompt], plan: Plan, clock: Clock) -> Evidence:
-    timeout_s = min(plan.timeout_s, plan.budget_ns / S_NS)
     async with (
-        client(engines.reference, timeout_s, engines.headers) as reference,
-        client(engines.candidate, timeout_s, engines.headers) as candidate,
+        client(engines.reference, plan.budget_ns / S_NS, engines.headers) as reference,
+        client(engines.candidate, min(WAKING_S, plan.budget_ns / S_NS), engines.headers) as candidate,
     ):
         return await gather(Arm(REFERENCE, reference), Arm(CANDIDATE, candidate), prompts, plan, clock)

@@ -73,6 +73,14 @@ def test_a_workloads_prompts_have_its_lengths_sampling_and_prefixes(tmp_path: Pa
     assert one.content[16:18] != two.content[16:18]
 
 
+def test_without_a_vocabulary_the_text_is_ours_and_json_is_asked_for_where_it_was(tmp_path: Path) -> None:
+    one, two, three = of_workload(workload(tmp_path), None, count=9, seed=1)
+    assert (one.task, one.max_tokens, one.temperature) == ("chat", 7, 0.5)
+    assert [isinstance(p.content, str) for p in (one, two, three)] == [True] * 3
+    assert [p.response_format for p in (one, two, three)] == [None, JSON_OBJECT, None]
+    assert "JSON" in str(two.content) and len({one.content, two.content, three.content}) == 3
+
+
 def test_what_synthesise_writes_is_read(tmp_path: Path) -> None:
     write_prompts(workload(tmp_path), Out(tmp_path / "p.jsonl"), Vocabulary(500, 10), seed=1)
     told = [(p.content, p.max_tokens) for p in read_prompts(tmp_path / "p.jsonl")]

@@ -17,7 +17,7 @@ HELP = """Say whether a candidate's answers are those the reference would give.
 
     pellucid fidelity --candidate http://127.0.0.1:8001 --reference http://127.0.0.1:8000
     pellucid fidelity --candidate URL --reference URL --prompts prompts.jsonl --budget 20m
-    pellucid fidelity --candidate URL --reference URL --workload chat.parquet --vocabulary 262144
+    pellucid fidelity --candidate URL --reference URL --workload chat.parquet
 
 The candidate answers as it is configured, with several requests at once; its answers are shown to the reference, whose
 log-probabilities of them are compared with those of its own answers. A line of a prompts file is {"prompt": "Dear",
@@ -35,8 +35,8 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reference", required=True, metavar="URL", help="the engine it is judged by")
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--prompts", type=path, metavar="FILE", help="JSON lines with prompts, text or token ids")
-    source.add_argument("--workload", type=path, metavar="W", help="token ids with a workload's lengths and sampling")
-    parser.add_argument("--vocabulary", type=int, metavar="N", help="with --workload: token ids below N are drawn")
+    source.add_argument("--workload", type=path, metavar="W", help="a workload's answer lengths, tasks and sampling, behind our own text")  # noqa: E501
+    parser.add_argument("--vocabulary", type=int, metavar="N", help="with --workload: prompts as long and alike as its own, of token ids below N")  # noqa: E501
     parser.add_argument("--n", type=count, default=0, metavar="N", help="prompts (default: as many as the budget allows)")  # noqa: E501
     parser.add_argument("--budget", type=span_ns, default=300_000_000_000, metavar="SPAN", help="time to take (default: 5m)")  # noqa: E501
     parser.add_argument("--max-tokens", type=int, default=64, metavar="N", help="of an answer where the prompt does not say (default: 64)")  # noqa: E501
@@ -81,8 +81,6 @@ def _prompts(args: argparse.Namespace) -> list[Prompt]:
     if args.prompts:
         return read_prompts(args.prompts)[:most]
     if args.workload:
-        if args.vocabulary is None:
-            raise AskedWrongly("--workload has no text: its prompts are drawn as token ids. Add --vocabulary N, the "
-                               "model's number of tokens")  # fmt: skip
-        return of_workload(args.workload, Vocabulary(args.vocabulary), most, args.seed)
+        vocabulary = None if args.vocabulary is None else Vocabulary(args.vocabulary)
+        return of_workload(args.workload, vocabulary, most, args.seed)
     return neutral(most, args.seed)

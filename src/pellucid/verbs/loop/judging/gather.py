@@ -30,10 +30,13 @@ from pellucid.collect.client.scoring import (
     served_model,
 )
 from pellucid.core.clock import Clock
+from pellucid.core.units import S_NS
 from pellucid.tune.fidelity.answers import CANDIDATE, REFERENCE, Answered
 from pellucid.tune.fidelity.judge import Evidence, Trouble
 from pellucid.workload.neutral import Prompt
 
+WAKING_S = 180.0         # the first scores may wait for a compiler: 20 s where nothing else ran
+SLOWER = 5               # chosen: a candidate may be slow; one that takes so many times as long is no candidate
 UNNAMED = "unnamed"      # task of prompts that have none
 
 
@@ -44,7 +47,7 @@ class Plan:
     answers_count: int = 2           # to each prompt: by the candidate, and by the reference before and after it
     concurrent_count: int = 8        # requests at once
     round_count: int = 8             # prompts in a round
-    timeout_s: float = 120.0         # without an answer for so long, an engine hangs
+    timeout_s: float = 60.0          # so long a candidate may take, or SLOWER times the reference's round
     floor_every: int = 4             # of so many texts one is shown to the reference twice
     seed: int = 0                    # of the order
 
@@ -79,7 +82,7 @@ async def gather(reference: Arm, candidate: Arm, prompts: Sequence[Prompt], plan
         if round_ns - began_ns + took_ns > plan.budget_ns:
             break
         group = list(enumerate(short))[done : done + plan.round_count]
-        await _Round(reference, candidate, plan, found, pick).play(group)
+        await _Round(reference, candidate, plan, found, pick).play(group, clock)
         done, took_ns = done + len(group), clock() - round_ns
     return Evidence(
         found.answers, found.pairs, found.floor, found.troubles, prompts_count=len(prompts), judged_count=done,
@@ -115,8 +118,10 @@ class _Round:
     found: _Gathered
     pick: random.Random
 
-    async def play(self, group: Sequence[tuple[int, Prompt]]) -> None:
+    async def play(self, group: Sequence[tuple[int, Prompt]], clock: Clock) -> None:
+        began_ns = clock()
         before = await self._answers(self.reference, group)
+        self.candidate.http.timeout = max(self.plan.timeout_s, SLOWER * (clock() - began_ns) / S_NS)
         served = await self._answers(self.candidate, group)
         after = await self._answers(self.reference, group)
         if self.found.troubles:
