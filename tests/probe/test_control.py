@@ -245,7 +245,7 @@ def test_neither_a_link_nor_a_pipe_nor_a_folder_holds_the_thread_up(bench: Bench
 
 def test_where_writing_fails_in_the_middle_nothing_of_it_stays(bench: Bench) -> None:
     class Broken(Cap):
-        def write(self, _value: Any) -> None:
+        def write(self, value: Any) -> None:
             raise AttributeError(f"cannot be {value}")
 
     bench.control.knobs["other"] = Broken()
