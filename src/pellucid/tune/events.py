@@ -179,9 +179,16 @@ class Finished(Event, frozen=True):
     says: str
 
 
+class Undone(Event, frozen=True):
+    """What a finished session had kept was taken out of it again, the last one first."""
+
+    trial: int
+    says: str                      # the command of before
+
+
 AnyEvent = (
     Started | Observed | Diagnosed | Proposed | Guarded | TrialStarted | Peeked | SpeedJudged | FidelityJudged | Broke
-    | Kept | RolledBack | NotRolledBack | Interrupted | Resumed | Finished
+    | Kept | RolledBack | NotRolledBack | Interrupted | Resumed | Finished | Undone
 )
 
 

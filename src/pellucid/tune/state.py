@@ -40,7 +40,7 @@ class Trial:
     fidelity: e.FidelityJudged | None = None
     broke: e.Broke | None = None
     interrupted: bool = False
-    end: Literal["", "kept", "rolled back", "not rolled back"] = ""
+    end: Literal["", "kept", "rolled back", "not rolled back", "undone"] = ""
     says: str = ""                           # why it ended so
 
 
@@ -105,7 +105,7 @@ def replay(entries: Iterable[Entry]) -> State:
 
 def fold(state: State, event: e.AnyEvent, mono_ns: int) -> State:
     """Raises ValueError for an event that cannot follow."""
-    fresh = isinstance(event, e.Started | e.Resumed)
+    fresh = isinstance(event, e.Started | e.Resumed | e.Undone)
     spent_ns = state.spent_ns + (0 if fresh else max(0, mono_ns - state.last_ns))
     timed = replace(state, spent_ns=spent_ns, last_ns=mono_ns)
     match event:
@@ -126,6 +126,9 @@ def fold(state: State, event: e.AnyEvent, mono_ns: int) -> State:
         case e.Guarded():
             _in(state, event, "guarding")
             return _guarded(timed, event)
+        case e.Undone():
+            _in(state, event, "finished")
+            return _undone(timed, event)
         case _:
             return _trial(timed, event)
 
@@ -149,6 +152,17 @@ def _guarded(state: State, event: e.Guarded) -> State:
         return replace(state, phase="ready", way=event.way)
     refused = Refused(state.queue[0], event.check, event.reason)
     return _next(replace(state, refused=(*state.refused, refused), queue=state.queue[1:]))
+
+
+def _undone(state: State, event: e.Undone) -> State:
+    kept = [t for t in state.trials if t.end == "kept"]
+    if not kept or kept[-1].number != event.trial:
+        raise ValueError(f"trial {event.trial} is not the last that was kept")
+    trials = tuple(replace(t, end="undone", says=event.says) if t is kept[-1] else t for t in state.trials)
+    present: Candidate = ()
+    for trial in kept[:-1]:
+        present = merged(present, trial.proposal.candidate)
+    return replace(state, trials=trials, present=present)
 
 
 def _trial(state: State, event: e.AnyEvent) -> State:

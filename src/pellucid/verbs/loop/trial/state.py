@@ -13,7 +13,6 @@ from pellucid.tune.command import Command
 from pellucid.tune.effect.arms import OneEngine, TwoEngines, two_engines
 from pellucid.tune.effect.judge import Effect, judge
 from pellucid.tune.effect.pairs import DIRECTIONS, Pair
-from pellucid.tune.effect.spend import Spend
 from pellucid.tune.fidelity.verdict import Fidelity
 from pellucid.tune.space import Candidate, words
 from pellucid.verbs.loop.trial import noise
@@ -25,8 +24,6 @@ from pellucid.verbs.loop.trial.pieces import Pieces
 from pellucid.verbs.loop.trial.turns import MOST_NOISE_STARTS, NOISE_PAIRS, TRIAL_STARTS, Kind, first_share_s, next_kind
 from pellucid.verbs.loop.trial.wish import Say, Wish
 
-SPEND = Spend(number=1)              # a trial that is asked for alone is a session of one candidate
-HALF = replace(SPEND, total=SPEND.total / 2)      # what the judge leaves to the scatter of pairs, of two engines
 UNBIASED = TwoEngines(dict.fromkeys(DIRECTIONS, (0.0, 0.0)), TRIAL_STARTS)
 CLIENT_BOUND_RATIO = 0.25            # chosen: of blocks; above it the numbers are the client's
 
@@ -113,16 +110,18 @@ class Trial:
 
     def effect(self) -> Effect:
         if self.is_live:
-            return judge(self.pairs, SPEND, self.wish.aim, OneEngine())
-        return judge(self.pairs, SPEND, self.wish.aim, two_engines(noise.pairs(self.noise_path()), TRIAL_STARTS))
+            return judge(self.pairs, self.wish.spend, self.wish.aim, OneEngine())
+        arms = two_engines(noise.pairs(self.noise_path()), TRIAL_STARTS)
+        return judge(self.pairs, self.wish.spend, self.wish.aim, arms)
 
     def effect_alone(self) -> Effect:
         """Were two engines of one configuration known to be alike."""
         if self.is_live:
             return self.effect()
         if self.starts_count("trial") < TRIAL_STARTS:
-            return judge(self.pairs, HALF, self.wish.aim, OneEngine())
-        return judge(self.pairs, SPEND, self.wish.aim, UNBIASED)
+            half = replace(self.wish.spend, total=self.wish.spend.total / 2)    # what two engines leave to the pairs
+            return judge(self.pairs, half, self.wish.aim, OneEngine())
+        return judge(self.pairs, self.wish.spend, self.wish.aim, UNBIASED)
 
     def rows(self) -> list[int]:
         """Pairs of each start of the trial's own."""

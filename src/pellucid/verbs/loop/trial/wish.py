@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pellucid.catalog.servers.command_line import Words
 from pellucid.tune.effect.aim import Aim
+from pellucid.tune.effect.spend import Spend
 from pellucid.tune.slo import Slo
 from pellucid.verbs.loop.asks import Wish as Traffic
 
@@ -37,6 +38,7 @@ class Wish:
     pause_s: float = PAUSE_S
     overdue_s: float = OVERDUE_S
     fidelity_s: float = FIDELITY_S                  # for the verdict on answers, above the budget; 0: none
+    spend: Spend = field(default=Spend(number=1))   # of the session's error; a trial alone is a session of one
     noise: Path | None = None                       # A/A blocks to use; None: those of these conditions in `home`
 
     @property

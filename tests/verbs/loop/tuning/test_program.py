@@ -14,7 +14,7 @@ from pellucid.core.errors import AskedWrongly
 from pellucid.tune.propose import Answer, Brief
 from pellucid.tune.space import Setting
 from pellucid.tune.state import State
-from pellucid.verbs.loop.program import program
+from pellucid.verbs.loop.tuning.program import program
 
 pytestmark = pytest.mark.slow
 

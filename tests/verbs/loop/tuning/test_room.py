@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pellucid.tune.memory import Room
-from pellucid.verbs.loop.room import device_room, geometry_of, host_room, tree_bytes
+from pellucid.verbs.loop.tuning.room import device_room, geometry_of, host_room, tree_bytes
 
 MIB = 1 << 20
 

@@ -1,0 +1,208 @@
+"""What the loop decides, done: engines booted, traffic sent, proposers asked. Actions in, events out.
+
+    desk = Desk(wish, home, session, environ, launcher, say, journal_state)
+    for event in desk.perform(RunTrial(…)): …        TrialStarted, then SpeedJudged or Broke
+
+Every engine is one of ours, beside whatever serves: nothing that serves is touched, and taking back is ending ours.
+Both verdicts come of one trial, while its engines are there; where speed was told too late for the second, the two are
+booted again for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pellucid.catalog.knobs.spelling import Engine
+from pellucid.catalog.servers.command_line import understood
+from pellucid.core.errors import Failed
+from pellucid.core.units import S_NS, duration
+from pellucid.store.read import open_run
+from pellucid.tune import events as e
+from pellucid.tune.command import Command, changed, shareable
+from pellucid.tune.effect.spend import Spend
+from pellucid.tune.guard import Situation, guard
+from pellucid.tune.loop import (
+    Action,
+    Diagnose,
+    Finish,
+    Guard,
+    JudgeFidelity,
+    Keep,
+    Observe,
+    Propose,
+    RollBack,
+    RunTrial,
+)  # fmt: skip
+from pellucid.tune.propose import Answer, Brief, listed, rules, together
+from pellucid.tune.space import merged, words
+from pellucid.tune.state import State
+from pellucid.verbs.loop.trial.lab import Lab
+from pellucid.verbs.loop.trial.outcome import Outcome
+from pellucid.verbs.loop.trial.run import run as run_trial
+from pellucid.verbs.loop.trial.wish import Say
+from pellucid.verbs.loop.trial.wish import Wish as TrialWish
+from pellucid.verbs.loop.tuning import answers, judged
+from pellucid.verbs.loop.tuning.observe import Seen, observe
+from pellucid.verbs.loop.tuning.room import device_room, geometry_of, host_room
+from pellucid.verbs.loop.tuning.wish import Wish
+from pellucid.verbs.why import engine_of, why
+
+Ask = Callable[[Brief], Answer]
+ALONE = Spend(number=1)
+NOT_RECORDED: dict[str, Any] = {
+    "verdict": "It was not recorded, since its Python has no probe: no rule can judge it, and none proposes.",
+    "findings": [],
+}  # fmt: skip
+LEAST_PAIRS = 8            # below it no word can come, at the first trial's level (docs/log/0007)
+
+
+@dataclass(slots=True)
+class Desk:
+    wish: Wish
+    home: Path
+    session: str
+    environ: Mapping[str, str]
+    launcher: Callable[[Path, bool], Sequence[str]]
+    say: Say
+    state: Callable[[], State]                  # of all that was written
+    ask: Ask | None = None                      # an outside proposer that runs
+    seen: Seen | None = None
+    observed: dict[str, Any] = field(default_factory=dict)
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+
+    def perform(self, action: Action) -> Iterable[e.AnyEvent]:
+        match action:
+            case Observe():
+                return self._observe(action)
+            case Diagnose():
+                return self._diagnose(action)
+            case Propose():
+                return [self._proposed(action)]
+            case Guard():
+                return [self._guarded(action)]
+            case RunTrial():
+                return self._trial(action)
+            case JudgeFidelity():
+                return [self._fidelity(action)]
+            case Keep():
+                command = self._changed(merged(self.state().present, action.proposal.candidate))
+                return [e.Kept(action.trial, f"start the engine so: {' '.join(shareable(command).argv)}")]
+            case RollBack():
+                return [e.RolledBack(action.trial, action.why)]
+            case Finish():
+                return [e.Finished(action.word, action.says)]
+
+    def _observe(self, action: Observe) -> Iterator[e.AnyEvent]:
+        what = words(action.present) if action.present else "the present configuration"
+        self.say(f"observing {what} under the workload, for {self.wish.observe_s:.0f} s")
+        lab = self._lab(f"observed-{len(self.state().trials)}", self._trial_wish(self.wish.observe_s))
+        self.seen = observe(lab, self._present(), self.wish.observe_s)
+        says = f"served after {duration(int(self.seen.boot_s * S_NS))}, {self.seen.blocks_count} blocks of the workload"
+        yield e.Observed(str(self.seen.run or ""), says)
+
+    def _diagnose(self, action: Diagnose) -> Iterator[e.AnyEvent]:
+        self.observed = why(Path(action.run)) if action.run else NOT_RECORDED
+        self.say(self.observed["verdict"])
+        yield e.Diagnosed(self.observed["verdict"], self.observed["findings"])
+
+    def _proposed(self, action: Propose) -> e.AnyEvent:
+        state = self.state()
+        observed = self.observed or (why(Path(state.run)) if state.run else NOT_RECORDED)
+        brief = Brief(self._engine(), observed, state.findings, state, frozenset(action.seen), self._left_ns())
+        found = [rules.propose(brief)] if self.wish.rules else []
+        if self.wish.listed:
+            path = Path(self.wish.listed)
+            found.append(listed.propose(listed.read_list(path.read_bytes(), path.name, brief.engine), brief))
+        if self.ask is not None:
+            found.append(self.ask(brief))
+        answer = together(tuple(found), brief.seen)
+        return e.Proposed(answer.proposals, answer.done, answer.trouble)
+
+    def _guarded(self, action: Guard) -> e.AnyEvent:
+        ruling = guard(action.proposal.candidate, self._situation())
+        if not ruling.allowed:
+            self.say(f"refused {words(action.proposal.candidate)}: {ruling.reason}")
+        return e.Guarded(ruling.allowed, ruling.check, ruling.reason, ruling.notes, ruling.way)
+
+    def _trial(self, action: RunTrial) -> Iterator[e.AnyEvent]:
+        state, candidate = self.state(), action.proposal.candidate
+        self.say(f"trial {action.trial}: {words(candidate)}, because {action.proposal.why or action.proposal.proposer}")
+        command = shareable(self._changed(merged(state.present, candidate)))
+        yield e.TrialStarted(action.trial, action.way, action.error_ratio, command.argv, dict(command.env))
+        settings = tuple(f"{s.knob}={s.value}" for s in candidate)
+        lasts_s = min(self.wish.trial_s, action.at_most_ns / S_NS)
+        wish = self._trial_wish(lasts_s, settings, self._present(), Spend(action.trial))
+        try:
+            outcome = run_trial(wish, self._with_variables(state), self.say)
+        except Failed as error:
+            yield e.Broke("loop", f"the present configuration did not serve: {error}")
+            return
+        self.outcomes[action.trial] = outcome
+        yield judged.speed(action.trial, outcome)
+
+    def _fidelity(self, action: JudgeFidelity) -> e.AnyEvent:
+        outcome = self.outcomes.get(action.trial)
+        found = outcome.fidelity if outcome else None
+        if found is None:
+            self.say("its engines have ended: both are booted again for the verdict on answers")
+            state = self.state()
+            here, there = self._present(), self._changed(merged(state.present, action.proposal.candidate))
+            lab = self._lab(f"answers-{action.trial}", self._trial_wish(self.wish.fidelity_s, (), here))
+            again = answers.compare(lab, here, there, self.wish, action.at_most_ns)
+            if isinstance(again, str):
+                return e.FidelityJudged(action.trial, "blind", again)
+            found = again
+        return e.FidelityJudged(action.trial, found.word, found.reason, found.json())
+
+    def _lab(self, part: str, wish: TrialWish) -> Lab:
+        lab = Lab.of(wish, self.environ, f"{self.session}-{part}")
+        lab.folder.mkdir(parents=True, exist_ok=True)
+        return lab
+
+    def _trial_wish(
+        self, budget_s: float, settings: tuple[str, ...] = (), command: Command | None = None, spend: Spend = ALONE
+    ) -> TrialWish:
+        wish = self.wish
+        return TrialWish(
+            settings=settings, command=command.argv if command else wish.command, workload=Path(wish.workload),
+            home=self.home, launcher=self.launcher, budget_s=budget_s, aim=wish.aim(), slo=wish.limits,
+            block_s=wish.block_s, traffic=wish.traffic, fidelity_s=wish.fidelity_s, spend=spend,
+        )  # fmt: skip
+
+    def _engine(self) -> Engine:
+        """As it was observed. Raises Failed where its recording does not say what it is."""
+        if self.seen is not None:
+            return self.seen.engine
+        run = self.state().run
+        found = engine_of(open_run(Path(run))) if run else None
+        return found or Engine(understood(self.wish.command).engine, "", {})
+
+    def _changed(self, settings: Any) -> Command:
+        return changed(Command(self.wish.command), settings, self._engine())
+
+    def _present(self) -> Command:
+        present = self.state().present
+        return self._changed(present) if present else Command(self.wish.command)
+
+    def _with_variables(self, state: State) -> Mapping[str, str]:
+        return {**self.environ, **dict(self._present().env)} if state.present else self.environ
+
+    def _left_ns(self) -> int:
+        state = self.state()
+        return state.left_ns(state.last_ns)
+
+    def _situation(self) -> Situation:
+        state, engine = self.state(), self._engine()
+        model = self.seen.model if self.seen else str(engine.config.get("model") or "")
+        geometry, _ = geometry_of(model or "")
+        on_host = engine.config.get("device") in (None, "cpu")
+        boot_s = self.seen.boot_s if self.seen else 0.0
+        least_s = 2 * boot_s + 2 * LEAST_PAIRS * self.wish.block_s
+        return Situation(
+            engine=engine, geometry=geometry, command=Command(self.wish.command), present=state.present,
+            tried=state.tried, room=host_room(None) if on_host else device_room(0), live=frozenset(), control=False,
+            beside=True, may_restart=False, left_ns=self._left_ns(), trial_ns=int(least_s * S_NS),
+        )  # fmt: skip
