@@ -14,8 +14,8 @@ from pellucid_probe import records
 from pellucid_probe.outbox import Outbox
 from pellucid_probe.ring import SEGMENT_BYTES, RingReader, RingWriter
 from pellucid_probe.vllm.kv import KvFlow
-from pellucid_probe.vllm.packing import Packer
-from pellucid_probe.vllm.steps import ScheduleHook, Steps, UpdateHook, reason
+from pellucid_probe.vllm.packing import Packer, reason
+from pellucid_probe.vllm.steps import ScheduleHook, Steps, UpdateHook
 
 from tests.probe.test_packing import New, Output, Outputs, Plan
 

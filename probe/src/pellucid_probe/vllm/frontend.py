@@ -33,6 +33,7 @@ TARGETS: Dict[str, Tuple[Target, ...]] = {
     "request.finish_reason": (END,),
     "request.client_abort": (ABORT,),
 }
+_DELIVER = one(records.DELIVER, lambda fields: records.pack_deliver(*fields))
 _ARRIVE = one(records.ARRIVE, records.pack_json)
 _FRONT_END = one(records.FRONT_END, records.pack_json)
 _ABORT = one(records.ABORT, records.pack_json)
@@ -54,7 +55,7 @@ _submission: ContextVar[Optional[Dict[str, Any]]] = ContextVar("pellucid_submiss
 class Frontend:
     def __init__(self, process: Process) -> None:
         self.process = process
-        self._ready, self.governor = process.outbox.ready, process.governed()
+        self._put, self.governor = process.outbox.put, process.governed()
         process.optional_facts.append("request.delivered")
         hooks = {
             HTTP: Hook(HTTP, before=_arrived),
@@ -83,12 +84,12 @@ class Frontend:
     def _delivered(
         self, start_ns: int, end_ns: int, _result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]
     ) -> None:
-        outputs = argument(args, kwargs, 1, "engine_core_outputs")
+        outputs = args[1] if len(args) > 1 else kwargs["engine_core_outputs"]
         if not outputs:
             return
         if self.governor.wants_optional(end_ns, len(outputs)):
-            stamp = argument(args, kwargs, 2, "engine_core_timestamp") or 0.0
-            self._ready((records.DELIVER, records.pack_deliver(start_ns, end_ns, stamp, len(outputs))))
+            stamp = args[2] if len(args) > 2 else kwargs["engine_core_timestamp"]
+            self._put(_DELIVER, (start_ns, end_ns, stamp or 0.0, len(outputs)))
         if not getattr(args[0], "request_states", True):
             self.process.outbox.flush()    # nobody waits now, and the engine may be stopped before our thread comes
 

@@ -10,7 +10,8 @@ from typing import Any, Dict, Optional, Tuple
 
 from pellucid_probe import profiler, records
 from pellucid_probe.capture import Capture
-from pellucid_probe.guard import Hook, StepHook, Target, argument
+from pellucid_probe.guard import StepHook, Target, argument
+from pellucid_probe.outbox import one
 from pellucid_probe.process import Fact, Process
 from pellucid_probe.vllm import experts, parts
 
@@ -20,6 +21,7 @@ FORWARD = Target("vllm.forward_context", "create_forward_context", ("attn_metada
 TARGETS: Dict[str, Tuple[Target, ...]] = {
     "worker.times": (EXECUTE,), "worker.graph_mode": (FORWARD,), "worker.captures": (EXECUTE,), **experts.TARGETS,
 }  # fmt: skip
+_WORK = one(records.WORK, lambda fields: records.pack_work(*fields))
 NO_DEVICE_CLOCK = "the worker's wall time is recorded; device events are not read"
 
 
@@ -29,18 +31,19 @@ class Worker:
         self.experts = experts.Experts(process)
         self.capture = Capture(process.where, process.name, profiler.make, profiler.label)
         process.on_poll.append(self.capture.look)
-        self._ready, self.governor = process.outbox.ready, process.governed()
+        self._put, self.governor = process.outbox.put, process.governed()
         self._execute: Optional[Tuple[int, int, int]] = None    # step, start, end: waiting for its sampling
         self._looked = False
         self._rank = -1
         self.parts = parts.Parts(process)
         self._timed, self._parts_ns = self.parts.timed, self.parts.ns
         self._graph_mode = self._padded_tokens = records.UNSEEN
+        self._named: Tuple[Any, int] = (None, records.UNSEEN)      # the engine's graph mode last seen, and ours of it
         process.optional_facts += ["worker.times", "worker.graph_mode", "worker.padded_tokens"]
         process.see("worker.times", [StepHook(EXECUTE, self._executed, before=self._executing)])
         times = process.facts["worker.times"]     # steps are counted where they are timed
         process.facts["worker.captures"] = Fact(*profiler.seen()) if times.state == "visible" else times
-        process.see("worker.graph_mode", [Hook(FORWARD, after=self._forward)])
+        process.see("worker.graph_mode", [StepHook(FORWARD, self._forward)])
         graph = process.facts["worker.graph_mode"]
         process.facts["worker.padded_tokens"] = Fact(graph.state, graph.reason, graph.collect)
         process.blind("worker.device_time", NO_DEVICE_CLOCK, "on a CPU there is none; on a GPU capture a profile")
@@ -71,7 +74,7 @@ class Worker:
     def _executed(
         self, start_ns: int, end_ns: int, result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]
     ) -> None:
-        plan = argument(args, kwargs, 1, "scheduler_output")
+        plan = args[1] if len(args) > 1 else kwargs["scheduler_output"]
         step = getattr(plan, "pellucid_step", 0)
         if self.capture.asked is not None:
             self.capture.end(step, last=result is not None)
@@ -82,7 +85,7 @@ class Worker:
         if result is None:
             self._execute = (step, start_ns, end_ns)
         else:
-            self._write(step, (start_ns, end_ns), (0, 0))
+            self._write(step, start_ns, end_ns, 0, 0)
 
     def _sampling(self, _args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> None:
         if self.capture.asked is not None and self._execute is not None:
@@ -96,20 +99,24 @@ class Worker:
             self._execute = None
             if self.capture.asked is not None:
                 self.capture.end(step, last=True)
-            self._write(step, (execute_start, execute_end), (start_ns, end_ns))
+            self._write(step, execute_start, execute_end, start_ns, end_ns)
 
-    def _write(self, step: int, execute: Tuple[int, int], sample: Tuple[int, int]) -> None:
-        if self.governor.wants_optional(execute[1], 0):
-            self._ready((records.WORK, records.pack_work(
-                step, *execute, *sample, *self._parts_ns, self._rank, self._graph_mode, self._padded_tokens,
-            )))  # fmt: skip
+    def _write(self, step: int, start_ns: int, end_ns: int, sample_start_ns: int, sample_end_ns: int) -> None:
+        if self.governor.wants_optional(end_ns, 0):
+            self._put(_WORK, (step, start_ns, end_ns, sample_start_ns, sample_end_ns, *self._parts_ns, self._rank,
+                              self._graph_mode, self._padded_tokens))  # fmt: skip
 
     def _batch_shape(self, context: Any) -> int:
         """Tokens of the shape that ran. Without device graphs nothing is padded, and there may be no descriptor."""
         batch = context.batch_descriptor
         return int(batch.num_tokens) if batch is not None else records.UNSEEN
 
-    def _forward(self, _state: Any, context: Any, _args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> None:
-        self._graph_mode = records.GRAPH_MODES.index(context.cudagraph_runtime_mode.name.lower())
+    def _forward(
+        self, _start_ns: int, _end_ns: int, context: Any, _args: Tuple[Any, ...], _kwargs: Dict[str, Any]
+    ) -> None:
+        mode = context.cudagraph_runtime_mode
+        if mode is not self._named[0]:      # the name of an enum's member is a call, lowering it another
+            self._named = (mode, records.GRAPH_MODES.index(mode.name.lower()))
+        self._graph_mode = self._named[1]
         self._padded_tokens = self._batch_shape(context)
         self.experts.shape(self._graph_mode, self._padded_tokens)
