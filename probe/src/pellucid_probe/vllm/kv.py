@@ -25,7 +25,8 @@ CLEAR = Target(_POOL, "BlockPool.reset_prefix_cache", ("self",))
 
 class KvFlow:
     TARGETS = (NEW, TOUCH, FREE)
-    __slots__ = ("outbox", "hooks", "clear", "allocated", "revived", "freed", "lives", "taken", "cached", "pool", "queue")
+    __slots__ = ("allocated", "cached", "clear", "freed", "hooks", "lives", "outbox", "pool", "queue", "revived",
+                 "taken")  # fmt: skip
 
     def __init__(self, outbox: Outbox) -> None:
         self.outbox = outbox

@@ -53,9 +53,9 @@ class Worker:
             self._looked = True
             self._hook_sampling(args[0])
             self.parts.look(getattr(args[0].worker, "model_runner", None))
+        self._graph_mode = self._padded_tokens = records.UNSEEN
         if self._timed:
             self.parts.begin()
-        self._graph_mode = self._padded_tokens = records.UNSEEN
         if self.experts.on or self.capture.asked is not None:
             step = getattr(argument(args, kwargs, 1, "scheduler_output"), "pellucid_step", 0)
             if self.experts.on:
@@ -106,11 +106,6 @@ class Worker:
             self._put(_WORK, (step, start_ns, end_ns, sample_start_ns, sample_end_ns, *self._parts_ns, self._rank,
                               self._graph_mode, self._padded_tokens))  # fmt: skip
 
-    def _batch_shape(self, context: Any) -> int:
-        """Tokens of the shape that ran. Without device graphs nothing is padded, and there may be no descriptor."""
-        batch = context.batch_descriptor
-        return int(batch.num_tokens) if batch is not None else records.UNSEEN
-
     def _forward(
         self, _start_ns: int, _end_ns: int, context: Any, _args: Tuple[Any, ...], _kwargs: Dict[str, Any]
     ) -> None:
@@ -118,5 +113,6 @@ class Worker:
         if mode is not self._named[0]:      # the name of an enum's member is a call, lowering it another
             self._named = (mode, records.GRAPH_MODES.index(mode.name.lower()))
         self._graph_mode = self._named[1]
-        self._padded_tokens = self._batch_shape(context)
+        batch = context.batch_descriptor     # without device graphs nothing is padded, and there may be none
+        self._padded_tokens = int(batch.num_tokens) if batch is not None else records.UNSEEN
         self.experts.shape(self._graph_mode, self._padded_tokens)
