@@ -10,7 +10,7 @@ from typing import Any, Dict, Optional, Tuple
 
 from pellucid_probe import profiler, records
 from pellucid_probe.capture import Capture
-from pellucid_probe.guard import StepHook, Target, argument
+from pellucid_probe.guard import Hook, StepHook, Target, argument
 from pellucid_probe.outbox import one
 from pellucid_probe.process import Fact, Process
 from pellucid_probe.vllm import experts, parts
@@ -43,7 +43,7 @@ class Worker:
         process.see("worker.times", [StepHook(EXECUTE, self._executed, before=self._executing)])
         times = process.facts["worker.times"]     # steps are counted where they are timed
         process.facts["worker.captures"] = Fact(*profiler.seen()) if times.state == "visible" else times
-        process.see("worker.graph_mode", [StepHook(FORWARD, self._forward)])
+        process.see("worker.graph_mode", [Hook(FORWARD, after=self._forward)])
         graph = process.facts["worker.graph_mode"]
         process.facts["worker.padded_tokens"] = Fact(graph.state, graph.reason, graph.collect)
         process.blind("worker.device_time", NO_DEVICE_CLOCK, "on a CPU there is none; on a GPU capture a profile")
@@ -106,9 +106,7 @@ class Worker:
             self._put(_WORK, (step, start_ns, end_ns, sample_start_ns, sample_end_ns, *self._parts_ns, self._rank,
                               self._graph_mode, self._padded_tokens))  # fmt: skip
 
-    def _forward(
-        self, _start_ns: int, _end_ns: int, context: Any, _args: Tuple[Any, ...], _kwargs: Dict[str, Any]
-    ) -> None:
+    def _forward(self, _state: Any, context: Any, _args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> None:
         mode = context.cudagraph_runtime_mode
         if mode is not self._named[0]:      # the name of an enum's member is a call, lowering it another
             self._named = (mode, records.GRAPH_MODES.index(mode.name.lower()))
