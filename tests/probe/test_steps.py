@@ -24,6 +24,7 @@ class Scheduler:
     """Hands out the plans it is given and answers each request with one token."""
 
     max_num_scheduled_tokens, max_num_running_reqs = 100, 8
+    others: tuple[str, ...] = ()    # alive and not running
 
     def __init__(self, plans: list[Plan]) -> None:
         self.plans = plans
@@ -31,7 +32,6 @@ class Scheduler:
         self.deferred_waiting: set[str] = set()
         self.requests: dict[str, Any] = {}
         self.running: list[str] = []
-        self.others: list[str] = []     # alive and not running
 
     def get_request_counts(self) -> tuple[int, int]:
         return self.counts
@@ -152,9 +152,9 @@ def test_plans_in_flight_meet_their_own_outputs_in_whatever_order(box: Any, orde
     assert steps.plans == []
 
 
-@pytest.mark.parametrize(("others", "waiting"), [([], 0), (["c", "d"], 2), (["c"], 2)])
+@pytest.mark.parametrize(("others", "waiting"), [((), 0), (("c", "d"), 2), (("c",), 2)])
 def test_nobody_waits_when_everybody_alive_runs_and_else_the_engine_is_asked(
-    box: Any, others: list[str], waiting: int
+    box: Any, others: tuple[str, ...], waiting: int
 ) -> None:
     steps, reader = box
     steps.quick = True
