@@ -214,6 +214,7 @@ def one_run(model: str, running: int, order: tuple[bool, ...], lives: bool = Fal
     gc.collect()
     gc.freeze()      # as the engine does before it serves
     measured = drive(engine, hooks, order)
+    gc.unfreeze()
     process.outbox.flush()
     _switch(hooks, True)
     measured.fill_us, measured.packing_us = fill_ns / 1e3, (process.outbox.cost_ns - packed_ns) / 1e3
