@@ -30,8 +30,7 @@ os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 
 BLOCK_TOKENS, BLOCKS, PROMPT_TOKENS, OUTPUT_TOKENS = 16, 40_000, 500, 400
-# All requests take a new KV block in the same step, one in 16: every stretch with hooks on or off has as many of these.
-BLOCK_STEPS = 2 * BLOCK_TOKENS
+BLOCK_STEPS = 2 * BLOCK_TOKENS      # of one stretch: every running request takes as many new KV blocks in each
 SETTLE_STEPS = 8      # after hooks were put in place or taken away the interpreter learns the classes anew
 ROUNDS = 4            # of 256 requests, from arrival to end
 ORDER = (True, False, False, True)      # on and off, so that a drift falls on both

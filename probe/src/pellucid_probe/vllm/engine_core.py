@@ -127,7 +127,7 @@ class EngineCore:
             facts["step.waiting_reason"] = facts["step.limits"]
         if absent:
             self.steps.partial = Partial(scheduler, absent)
-        # Everybody alive runs: nobody waits, and the engine's own count, three calls, need not be asked.
+        # Everybody alive runs: nobody waits, and the engine's own count, a call that calls on, is not needed.
         self.steps.quick = not absent and hasattr(scheduler, "running") and hasattr(scheduler, "requests")
 
     def _attach(self, scheduler: Any) -> None:
