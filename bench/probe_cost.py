@@ -3,14 +3,19 @@
     .venv-engine/bin/python bench/probe_cost.py MODEL_DIR [RUNNING]
 
 Every forward pass is replaced by "each request that has its prompt computed gets one token", so the scheduler's own
-work and our hooks are all there is. Hooks are on and off in alternating blocks of one run; the figure by our own clocks
-and the paired difference are both printed. The frontend's and the worker's hooks are driven through the engine's own
-classes. Fails if anything was dropped, sampled or shed, or if what runs in the step's path exceeds the budget of
-DESIGN §4 (docs/decisions/0011).
+work and our hooks are all there is. The worker's and the frontend's hooks are called in the same loop, through the
+engine's own classes: called in a loop of their own they find the caches warm, which they do not in an engine.
+
+    |schedule| execute, sample |update| process outputs|      by our own clocks, each part by itself
+    on on off off on on off off …                             in blocks, for the difference with and without
+
+Fails if anything was dropped, sampled or shed, or if what runs in the step's path exceeds the budget of DESIGN §4
+(docs/decisions/0011). KV block lives are measured over whole lives of requests, in runs of their own.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import random
@@ -25,19 +30,47 @@ os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 
 BLOCK_TOKENS, BLOCKS, PROMPT_TOKENS, OUTPUT_TOKENS = 16, 40_000, 500, 400
-BLOCK_STEPS = 20                      # steps with hooks on, then as many off
-LOOP_STEPS, FLUSH_STEPS = 3000, 30    # of the frontend and the worker; 30 steps are about 100 ms
+BLOCK_STEPS = 2 * BLOCK_TOKENS      # of one stretch: every running request takes as many new KV blocks in each
+SETTLE_STEPS = 8      # after hooks were put in place or taken away the interpreter learns the classes anew
+ROUNDS = 4            # of 256 requests, from arrival to end
+ORDER = (True, False, False, True)      # on and off, so that a drift falls on both
 MEAN_BUDGET_US, P99_BUDGET_US, LIFE_BUDGET_US = 10.0, 40.0, 26.0
+PARTS = ("engine core", "worker", "frontend")
 
 
 @dataclass
 class Measured:
-    on_us: list[float] = field(default_factory=list)       # schedule + update, hooks on
+    on_us: list[float] = field(default_factory=list)       # schedule + update, hooks on: the median of each stretch
     off_us: list[float] = field(default_factory=list)      # the same, hooks off
-    hook_us: list[float] = field(default_factory=list)     # by our own clocks, hooks on
-    prefills: int = 0                                      # requests admitted, hooks on
-    fill_us: float = 0.0                                   # a request's arrival: hooks and packing
-    packing_us: float = 0.0                                # on our thread, a step
+    steps: list[tuple[float, float, float]] = field(default_factory=list)     # hooks by our own clocks, by PARTS
+    noted: int = 0                                         # steps with hooks on, those left to settle too
+    hooks_us: float = 0.0                                  # engine core, all of these
+    packing_us: float = 0.0                                # on our thread, all of these
+    fill_us: float = 0.0                                   # arrivals of all requests: hooks and packing
+
+
+class Worker:
+    """Does what the engine's worker does around a forward pass, without the pass."""
+
+    rank = 0
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+    def execute_model(self, _plan: Any) -> None:
+        from vllm import forward_context
+
+        forward_context.create_forward_context(None, self.config)
+
+    def sample_tokens(self, _grammar: Any) -> None:
+        return
+
+
+@dataclass
+class Engine:
+    scheduler: Any
+    worker: Any          # the engine's wrapper around a Worker
+    processor: Any       # the frontend's
 
 
 def scheduler(model: str, running: int) -> Any:
@@ -74,76 +107,83 @@ def fill(engine: Any, running: int) -> None:
         engine.add_request(request)
 
 
-def drive(engine: Any, hooks: list[Any]) -> Measured:
-    """Runs to the end. A step counts for `on` or `off` by its block."""
-    from pellucid_probe.guard import COST
-    from vllm.v1.outputs import ModelRunnerOutput
+def around(config: Any) -> tuple[Any, Any]:
+    """The engine's worker wrapper, around a Worker, and its output processor."""
+    from vllm.v1.engine.output_processor import OutputProcessor
+    from vllm.v1.worker.worker_base import WorkerWrapperBase
 
-    measured, step = Measured(), 0
-    while engine.has_unfinished_requests():
-        on = (step // BLOCK_STEPS) % 2 == 0
-        _switch(hooks, on)
-        before_ns, t0 = COST.ns, time.perf_counter()
-        plan = engine.schedule()
-        t1 = time.perf_counter()
-        ids = list(plan.num_scheduled_tokens)
-        done = [engine.requests[r].num_computed_tokens >= engine.requests[r].num_prompt_tokens for r in ids]
-        output = ModelRunnerOutput(req_ids=ids, req_id_to_index={r: i for i, r in enumerate(ids)},
-                                   sampled_token_ids=[[5] if d else [] for d in done], pooler_output=[])  # fmt: skip
-        t2 = time.perf_counter()
-        engine.update_from_output(plan, output)
-        t3 = time.perf_counter()
-        total_us = (t1 - t0 + t3 - t2) * 1e6
-        if plan.total_num_scheduled_tokens:
-            (measured.on_us if on else measured.off_us).append(total_us)
+    wrapper = WorkerWrapperBase.__new__(WorkerWrapperBase)
+    wrapper.worker, wrapper.mm_receiver_cache = Worker(config), None
+    wrapper.execute_model(type("Plan", (), {"pellucid_step": 0, "scheduled_new_reqs": ()})())     # hooks the sampling
+    processor = OutputProcessor(None, log_stats=True)
+    processor.request_states["waits"] = None      # as while somebody is served: with nobody left, the outbox is flushed
+    return wrapper, processor
+
+
+def drive(engine: Engine, hooks: list[Any], order: tuple[bool, ...]) -> Measured:
+    """Runs to the end. A step counts for `on` or `off` by its stretch, unless it is one of the first there."""
+    measured, number = Measured(), 0
+    stretch: list[float] = []
+    while engine.scheduler.has_unfinished_requests():
+        on, place = order[number // BLOCK_STEPS % len(order)], number % BLOCK_STEPS
+        if place == 0:
+            if stretch:
+                (measured.on_us if order[(number // BLOCK_STEPS - 1) % len(order)] else measured.off_us).append(
+                    statistics.median(stretch))  # fmt: skip
+            stretch = []
+            _switch(hooks, on)
+        took_us, cost = step(engine)
+        if not cost:
+            continue
+        number += 1
+        if on:
+            measured.noted += 1
+            measured.hooks_us += cost[0]
+        if place >= SETTLE_STEPS or len(set(order)) == 1:
+            stretch.append(took_us)
             if on:
-                measured.hook_us.append((COST.ns - before_ns) / 1e3)
-                measured.prefills += len(plan.scheduled_new_reqs)
-            step += 1
+                measured.steps.append(cost)
     return measured
 
 
+def step(engine: Engine) -> tuple[float, tuple[float, float, float] | tuple[()]]:
+    """Time in schedule and update, and what the hooks took by PARTS: nothing when nothing was planned."""
+    from pellucid_probe.guard import COST
+    from vllm.v1.engine import EngineCoreOutput
+    from vllm.v1.outputs import ModelRunnerOutput
+
+    core, c0, t0 = engine.scheduler, COST.ns, time.perf_counter_ns()
+    plan = core.schedule()
+    t1, c1 = time.perf_counter_ns(), COST.ns
+    if plan.total_num_scheduled_tokens:
+        engine.worker.execute_model(plan)
+        engine.worker.worker.sample_tokens(None)
+    c2 = COST.ns
+    ids = list(plan.num_scheduled_tokens)
+    done = [core.requests[r].num_computed_tokens >= core.requests[r].num_prompt_tokens for r in ids]
+    output = ModelRunnerOutput(req_ids=ids, req_id_to_index={r: i for i, r in enumerate(ids)},
+                               sampled_token_ids=[[5] if d else [] for d in done], pooler_output=[])  # fmt: skip
+    c3, t2 = COST.ns, time.perf_counter_ns()
+    core.update_from_output(plan, output)
+    t3, c4 = time.perf_counter_ns(), COST.ns
+    outputs = [EngineCoreOutput(request_id=r, new_token_ids=[5]) for r in ids]
+    c5 = COST.ns
+    engine.processor.process_outputs(outputs, time.monotonic(), None)
+    c6 = COST.ns
+    if not plan.total_num_scheduled_tokens:
+        return 0.0, ()
+    return (t1 - t0 + t3 - t2) / 1e3, ((c1 - c0 + c4 - c3) / 1e3, (c2 - c1) / 1e3, (c6 - c5) / 1e3)
+
+
 def _switch(hooks: list[Any], on: bool) -> None:
+    """Only where it is not so already: storing a class's attribute makes the interpreter forget what it knows of it."""
     for hook in hooks:
         owner, attribute = hook.target.resolve()
-        if not hasattr(hook, "pair"):
-            wrapped = getattr(owner, attribute)
-            hook.pair = (wrapped.__wrapped__, wrapped)
-        setattr(owner, attribute, hook.pair[int(on)])
-
-
-def frontend_us(running: int) -> float:
-    """One `process_outputs` call with a step's outputs: the hook's own cost."""
-    from pellucid_probe.vllm.arm import _armed
-    from vllm.v1.engine import EngineCoreOutput
-    from vllm.v1.engine.output_processor import OutputProcessor
-
-    process = _armed["frontend"].process
-    processor = OutputProcessor(None, log_stats=True)
-    outputs = [EngineCoreOutput(request_id=f"req-{i}", new_token_ids=[5]) for i in range(running)]
-    processor.request_states["waits"] = None      # as while somebody is served: with nobody left, the outbox is flushed
-    before_ns = process.cost_ns()
-    for step in range(LOOP_STEPS):
-        processor.process_outputs(outputs, time.monotonic(), None)
-        if step % FLUSH_STEPS == 0:
-            process.outbox.flush()
-    process.outbox.flush()
-    return float(process.cost_ns() - before_ns) / 1e3 / LOOP_STEPS
-
-
-def worker_us() -> float:
-    """One WORK record, put and packed."""
-    from pellucid_probe.vllm.arm import _armed
-
-    worker = _armed["worker"]
-    start = time.perf_counter()
-    for step in range(LOOP_STEPS):
-        now = time.monotonic_ns()
-        worker._write(step + 1, (now, now + 1_000_000), (now, now))
-        if step % FLUSH_STEPS == 0:
-            worker.process.outbox.flush()
-    worker.process.outbox.flush()
-    return (time.perf_counter() - start) / LOOP_STEPS * 1e6
+        state = vars(hook.target)
+        wrapped = state.setdefault("wrapped", getattr(owner, attribute))
+        if state.get("in_place", True) != on:
+            state["in_place"] = on
+            setattr(owner, attribute, wrapped if on else wrapped.__wrapped__)
 
 
 def main(model: str, running: int = 256) -> int:
@@ -152,7 +192,7 @@ def main(model: str, running: int = 256) -> int:
         return measure(model, running)
 
 
-def one_run(model: str, running: int, lives: bool) -> Measured:
+def one_run(model: str, running: int, order: tuple[bool, ...], lives: bool = False) -> Measured:
     """A scheduler of its own, filled and driven to the end, with KV block lives or without."""
     from pellucid_probe.guard import COST
     from pellucid_probe.vllm import arm
@@ -161,26 +201,36 @@ def one_run(model: str, running: int, lives: bool) -> Measured:
     process = arm._process
     assert process is not None
     arm._armed["engine_core"].kv.lives = arm._armed["engine_core"].packer.lives = None
-    hooks = [h for fact, hs in process.hooks.items() if fact.startswith(("step", "kv", "request.freed")) for h in hs]
-    engine = scheduler(model, running)
+    core = scheduler(model, running)
+    engine = Engine(core, *around(core.vllm_config))
+    facts = ("step", "kv", "request.freed", "worker", "request.delivered")
+    hooks = list(dict.fromkeys(h for fact, hs in process.hooks.items() if fact.startswith(facts) for h in hs))
+    _switch(hooks, True)
     before_ns = COST.ns + process.outbox.cost_ns
-    fill(engine, running)
+    fill(core, running)
     process.outbox.flush()
-    filled_us = (COST.ns + process.outbox.cost_ns - before_ns) / 1e3 / running
-    packed_ns = process.outbox.cost_ns
-    measured = drive(engine, list(dict.fromkeys(hooks)))
+    fill_ns, packed_ns = COST.ns + process.outbox.cost_ns - before_ns, process.outbox.cost_ns
+    gc.collect()
+    gc.freeze()      # as the engine does before it serves
+    measured = drive(engine, hooks, order)
+    gc.unfreeze()
     process.outbox.flush()
-    measured.fill_us = filled_us
-    measured.packing_us = (process.outbox.cost_ns - packed_ns) / 1e3 / len(measured.on_us)
+    _switch(hooks, True)
+    measured.fill_us, measured.packing_us = fill_ns / 1e3, (process.outbox.cost_ns - packed_ns) / 1e3
     return measured
 
 
-def life_us(without: Measured, with_lives: Measured) -> float:
-    """What KV block lives add for one request: its arrival, and its share of the steps, packing included."""
-    steps = len(with_lives.on_us)
-    extra = (statistics.mean(with_lives.hook_us) + with_lives.packing_us
-             - statistics.mean(without.hook_us) - without.packing_us)  # fmt: skip
-    return with_lives.fill_us - without.fill_us + extra * steps / with_lives.prefills
+def life_us(model: str, running: int) -> tuple[float, float]:
+    """What KV block lives add for one request, from arrival to end, packing included; and hooks a step with them."""
+    runs = {lives: [one_run(model, running, (True,), lives) for _ in range(2)] for lives in (False, True)}
+    spent = {lives: min(m.fill_us + m.hooks_us + m.packing_us for m in ms) for lives, ms in runs.items()}
+    return (spent[True] - spent[False]) / running, min(m.hooks_us / m.noted for m in runs[True])
+
+
+def told(name: str, values: list[float]) -> str:
+    ordered = sorted(values)
+    return (f"{name:<34} {statistics.mean(values):8.1f} us mean   {statistics.median(values):.1f} p50   "
+            f"{ordered[int(len(ordered) * 0.99)]:.1f} p99")  # fmt: skip
 
 
 def measure(model: str, running: int) -> int:
@@ -190,32 +240,31 @@ def measure(model: str, running: int) -> int:
         arm.arm(role)
     process = arm._process
     assert process is not None
-    measured, with_lives = one_run(model, running, False), one_run(model, running, True)
-    core, ordered = statistics.mean(measured.hook_us), sorted(measured.hook_us)
-    p99 = ordered[int(len(ordered) * 0.99)]
-    front, work = frontend_us(running), worker_us()
-    paired = statistics.median(measured.on_us) - statistics.median(measured.off_us)
+    rounds = [one_run(model, running, ORDER if n % 2 else ORDER[2:] + ORDER[:2]) for n in range(ROUNDS)]
+    steps = [s for r in rounds for s in r.steps]
+    on, off = ([us for r in rounds for us in getattr(r, name)] for name in ("on_us", "off_us"))
     print(f"conditions: {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, engine "
           f"{process.engine_version}, {running} running, {PROMPT_TOKENS}-token prompts, block {BLOCK_TOKENS}, "
-          f"{len(measured.on_us)} steps on and {len(measured.off_us)} off, load {os.getloadavg()[0]:.1f}")  # fmt: skip
-    print(f"engine's own schedule + update     {statistics.median(measured.off_us):8.0f} us a step (median)")
-    print(f"engine core hooks, own clocks      {core:8.1f} us mean   {statistics.median(ordered):.1f} p50   "
-          f"{p99:.1f} p99")  # fmt: skip
-    print(f"engine core hooks, on minus off    {paired:8.1f} us (medians; the hooks that read no clock are in it)")
-    print(f"frontend hook, a step's outputs    {front:8.1f} us mean")
-    print(f"worker record                      {work:8.1f} us mean")
-    total = core + front + work
-    print(f"in the step's path, all processes  {total:8.1f} us mean (budget {MEAN_BUDGET_US}), "
-          f"{p99 + front + work:.1f} us p99 (budget {P99_BUDGET_US})")  # fmt: skip
-    print(f"engine core, packing on our thread {measured.packing_us:8.1f} us mean; with it "
-          f"{total + measured.packing_us:.1f}")  # fmt: skip
-    life = life_us(measured, with_lives)
+          f"{len(steps)} steps, {len(on)} stretches on and {len(off)} off, load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    print(f"engine's own schedule + update     {statistics.median(off):8.0f} us a step (median)")
+    for place, name in enumerate(PARTS):
+        print(told(f"{name}, hooks", [s[place] for s in steps]))
+    total = [sum(s) for s in steps]
+    mean, p99 = statistics.mean(total), sorted(total)[int(len(total) * 0.99)]
+    print(told("in the step's path, all processes", total), f"(budget {MEAN_BUDGET_US} mean, {P99_BUDGET_US} p99)")
+    pairs = sorted(a - b for a, b in zip(on, off, strict=False))
+    low, high = pairs[len(pairs) // 4], pairs[len(pairs) * 3 // 4]
+    print(f"schedule + update, on minus off    {statistics.median(pairs):8.1f} us, quartiles {low:.1f} and {high:.1f} "
+          "(medians of stretches; the hooks that read no clock are in it)")
+    packing = sum(r.packing_us for r in rounds) / sum(r.noted for r in rounds)
+    print(f"packing on our threads             {packing:8.1f} us mean; with it {mean + packing:.1f}")
+    life, with_lives = life_us(model, running)
     print(f"KV block lives, more               {life:8.1f} us a request of {PROMPT_TOKENS} + {OUTPUT_TOKENS} tokens, "
-          f"with packing (budget {LIFE_BUDGET_US}); hooks {statistics.mean(with_lives.hook_us):.1f} us a step")
+          f"with packing (budget {LIFE_BUDGET_US}); engine core's hooks {with_lives:.1f} us a step")
     shed = process.shed_level or process.ring.dropped_count or process.errors_count()
     print(f"sampled or shed: level {process.shed_level}; dropped: {process.ring.dropped_count}; "
           f"errors: {process.errors_count()}")  # fmt: skip
-    ok = total <= MEAN_BUDGET_US and p99 + front + work <= P99_BUDGET_US and life <= LIFE_BUDGET_US and not shed
+    ok = mean <= MEAN_BUDGET_US and p99 <= P99_BUDGET_US and life <= LIFE_BUDGET_US and not shed
     print("within budget" if ok else "OVER BUDGET")
     return 0 if ok else 1
 

@@ -14,8 +14,8 @@ from pellucid_probe import records
 from pellucid_probe.outbox import Outbox
 from pellucid_probe.ring import SEGMENT_BYTES, RingReader, RingWriter
 from pellucid_probe.vllm.kv import KvFlow
-from pellucid_probe.vllm.packing import Packer
-from pellucid_probe.vllm.steps import ScheduleHook, Steps, UpdateHook, reason
+from pellucid_probe.vllm.packing import Packer, reason
+from pellucid_probe.vllm.steps import ScheduleHook, Steps, UpdateHook
 
 from tests.probe.test_packing import New, Output, Outputs, Plan
 
@@ -24,20 +24,23 @@ class Scheduler:
     """Hands out the plans it is given and answers each request with one token."""
 
     max_num_scheduled_tokens, max_num_running_reqs = 100, 8
+    others: tuple[str, ...] = ()    # alive and not running
 
     def __init__(self, plans: list[Plan]) -> None:
         self.plans = plans
         self.counts = (0, 0)
         self.deferred_waiting: set[str] = set()
         self.requests: dict[str, Any] = {}
+        self.running: list[str] = []
 
     def get_request_counts(self) -> tuple[int, int]:
         return self.counts
 
     def schedule(self) -> Plan:
         plan = self.plans.pop(0)
-        self.requests = dict.fromkeys(plan.num_scheduled_tokens)
-        self.counts = (len(self.requests), self.counts[1])
+        self.running = list(plan.num_scheduled_tokens)
+        self.requests = dict.fromkeys([*self.running, *self.others])
+        self.counts = (len(self.running), self.counts[1])
         return plan
 
     def update_from_output(self, scheduler_output: Plan, model_runner_output: Any) -> dict[int, Outputs]:  # noqa: ARG002
@@ -134,3 +137,30 @@ def test_a_plan_whose_scheduling_nobody_saw_is_no_step(box: Any) -> None:
     engine.update_from_output(engine.schedule(), model_runner_output=None)
     steps.outbox.flush()
     assert [records.unpack_step(payload).step for _, payload in reader.poll()] == [2]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0)])
+def test_plans_in_flight_meet_their_own_outputs_in_whatever_order(box: Any, order: tuple[int, ...]) -> None:
+    steps, reader = box
+    engine = sys.modules["vllm.v1.core.sched.scheduler"].Scheduler([ones("a"), ones("a", "b"), ones("a", "b", "c")])
+    plans = [engine.schedule() for _ in range(3)]
+    for place in order:
+        engine.update_from_output(plans[place], model_runner_output=None)
+    steps.outbox.flush()
+    seen = [records.unpack_step(payload) for kind, payload in reader.poll() if kind == records.STEP]
+    assert [(s.step, s.running, s.requests) for s in seen] == [(n + 1, n + 1, n + 1) for n in order]
+    assert steps.plans == []
+
+
+@pytest.mark.parametrize(("others", "waiting"), [((), 0), (("c", "d"), 2), (("c",), 2)])
+def test_nobody_waits_when_everybody_alive_runs_and_else_the_engine_is_asked(
+    box: Any, others: tuple[str, ...], waiting: int
+) -> None:
+    steps, reader = box
+    steps.quick = True
+    engine = sys.modules["vllm.v1.core.sched.scheduler"].Scheduler([ones("a", "b")])
+    engine.others, engine.counts = others, (0, 2)       # what it says when it is asked
+    engine.update_from_output(engine.schedule(), model_runner_output=None)
+    steps.outbox.flush()
+    (seen,) = [records.unpack_step(payload) for kind, payload in reader.poll() if kind == records.STEP]
+    assert (seen.running, seen.waiting) == (2, waiting)

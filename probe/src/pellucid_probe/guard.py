@@ -145,6 +145,21 @@ class Hook:
                 return original(*args, **kwargs)
 
             return only_before
+        if before is None and self.after is not None:
+            see = self.after
+
+            def only_after(*args: Any, **kwargs: Any) -> Any:
+                result = original(*args, **kwargs)
+                if self.on:
+                    start = now_ns()
+                    try:
+                        see(None, result, args, kwargs)
+                    except Exception as error:
+                        self.fail(error)
+                    cost.ns += now_ns() - start
+                return result
+
+            return only_after
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             state = self.run_before(args, kwargs)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from typing import Any, Callable, Deque, Iterable, List, Optional, Tuple
+from typing import Any, Callable, Deque, Iterable, List, Tuple
 
 from pellucid_probe.ring import Record, RingWriter
 
@@ -26,14 +26,10 @@ class Outbox:
         self.ring = ring
         self.cost_ns = 0
         self.errors_count = 0
-        self._waiting: Deque[Tuple[Optional[Pack], Any]] = deque()
+        self._waiting: Deque[Tuple[Pack, Any]] = deque()
+        self._silent = False
+        self.append = self._waiting.append    # of (pack, values); for a hook that calls `relieve` now and then
         self._lock = threading.Lock()
-
-    def ready(self, record: Record) -> None:
-        """A record that is packed already."""
-        self._waiting.append((None, record))
-        if len(self._waiting) > FULL:
-            self.flush()
 
     def put(self, pack: Pack, values: Any) -> None:
         """`values` must not change afterwards."""
@@ -41,8 +37,15 @@ class Outbox:
         if len(self._waiting) > FULL:
             self.flush()
 
+    def relieve(self) -> None:
+        """Flushes if our thread does not keep up."""
+        if len(self._waiting) > FULL:
+            self.flush()
+
     def flush(self) -> bool:
         """Whether anything waited. Does nothing while another thread is at it."""
+        if self._silent:
+            self._waiting.clear()
         if not self._waiting or not self._lock.acquire(False):
             return False
         start = time.thread_time_ns()    # CPU time: waiting for the interpreter lock costs nobody anything
@@ -53,13 +56,10 @@ class Outbox:
                 entry = self._waiting.popleft()
                 spent.append(entry)
                 pack, values = entry
-                if pack is None:
-                    packed.append(values)
-                else:
-                    try:
-                        packed += pack(values)
-                    except Exception:     # one record that cannot be packed must not stop the others
-                        self.errors_count += 1
+                try:
+                    packed += pack(values)
+                except Exception:     # one record that cannot be packed must not stop the others
+                    self.errors_count += 1
             self.ring.write_all(packed)
         except Exception:    # our thread must go on
             self.errors_count += 1
@@ -70,8 +70,9 @@ class Outbox:
         return True
 
     def silence(self) -> None:
-        """Forgets what waits and takes nothing more."""
-        self._waiting = deque(maxlen=0)
+        """Forgets what waits and writes nothing more."""
+        self._silent = True
+        self._waiting.clear()
 
 
 def one(kind: int, pack: Callable[[Any], bytes]) -> Pack:

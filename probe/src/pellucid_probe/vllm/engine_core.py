@@ -72,7 +72,7 @@ class EngineCore:
         steps = self.steps
         steps.scheduled += 1
         steps.plans.clear()
-        steps.whole, steps.since_full = False, records.FULL_EVERY
+        steps.whole, steps.full_at = False, 0
         if self.kv.lives is not None:
             self.kv.taken = []
             self.process.outbox.put(self.lives.lost, now_ns())
@@ -87,6 +87,7 @@ class EngineCore:
             + (facts["step.limits"].state == "visible" and records.SEEN_LIMITS)
             + (facts["step.waiting_reason"].state == "visible" and records.SEEN_WAITING)
         )
+        self.process.outbox.put(self.packer.sees, (self.steps.seen, self.steps.kv_total))    # of the steps from here on
 
     def _probe_steps(self) -> None:
         steps = self.process.facts["step.times"]
@@ -129,6 +130,8 @@ class EngineCore:
             facts["step.waiting_reason"] = facts["step.limits"]
         if absent:
             self.steps.partial = Partial(scheduler, absent)
+        # Everybody alive runs: nobody waits, and the engine's own count, a call that calls on, is not needed.
+        self.steps.quick = not absent and hasattr(scheduler, "running") and hasattr(scheduler, "requests")
 
     def _attach(self, scheduler: Any) -> None:
         self.steps.kv_total = self.kv.attach(scheduler)

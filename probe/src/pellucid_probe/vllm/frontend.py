@@ -10,11 +10,11 @@ The HTTP facts travel to ARRIVE in a context variable, which the request's own t
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from pellucid_probe import records
-from pellucid_probe.guard import Hook, StepHook, Target, argument, now_ns
-from pellucid_probe.outbox import one
+from pellucid_probe.guard import COST, Governor, Hook, Target, argument, now_ns
+from pellucid_probe.outbox import Outbox, one
 from pellucid_probe.process import Process
 from pellucid_probe.vllm.labels import HEADER, HEADER_TASK, MAX_LENGTH, SENT, sent_ns, task_of
 from pellucid_probe.vllm.live import FrontLive
@@ -34,6 +34,7 @@ TARGETS: Dict[str, Tuple[Target, ...]] = {
     "request.finish_reason": (END,),
     "request.client_abort": (ABORT,),
 }
+_DELIVER = one(records.DELIVER, lambda fields: records.pack_deliver(*fields))
 _ARRIVE = one(records.ARRIVE, records.pack_json)
 _FRONT_END = one(records.FRONT_END, records.pack_json)
 _ABORT = one(records.ABORT, records.pack_json)
@@ -55,14 +56,14 @@ _submission: ContextVar[Optional[Dict[str, Any]]] = ContextVar("pellucid_submiss
 class Frontend:
     def __init__(self, process: Process) -> None:
         self.process = process
-        self._ready, self.governor = process.outbox.ready, process.governed()
+        self.governor = process.governed()
         process.optional_facts.append("request.delivered")
         self.live = FrontLive(process)
         hooks = {
             HTTP: Hook(HTTP, before=_arrived),
             SUBMIT: Hook(SUBMIT, before=_submitted if self.live.control is None else _submitted_with_task),
             IDENTIFY: Hook(IDENTIFY, before=self._identified),
-            DELIVER: StepHook(DELIVER, self._delivered),
+            DELIVER: DeliverHook(process.outbox, self.governor),
             END: Hook(END, before=self._ended),
             ABORT: Hook(ABORT, before=self._aborting),
         }
@@ -82,18 +83,6 @@ class Frontend:
             "n": len(tokens) if tokens is not None else None,
         })  # fmt: skip
 
-    def _delivered(
-        self, start_ns: int, end_ns: int, _result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]
-    ) -> None:
-        outputs = argument(args, kwargs, 1, "engine_core_outputs")
-        if not outputs:
-            return
-        if self.governor.wants_optional(end_ns, len(outputs)):
-            stamp = argument(args, kwargs, 2, "engine_core_timestamp") or 0.0
-            self._ready((records.DELIVER, records.pack_deliver(start_ns, end_ns, stamp, len(outputs))))
-        if not getattr(args[0], "request_states", True):
-            self.process.outbox.flush()    # nobody waits now, and the engine may be stopped before our thread comes
-
     def _ended(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         state, reason = argument(args, kwargs, 1, "req_state"), argument(args, kwargs, 2, "finish_reason")
         self.process.outbox.put(_FRONT_END, {
@@ -111,6 +100,37 @@ class Frontend:
         live = [name for name in names if name in known]
         if live:
             self.process.outbox.put(_ABORT, {"i": live, "t": now_ns()})
+
+
+class DeliverHook(Hook):
+    """Once a step; flat, as the engine core's hooks are."""
+
+    def __init__(self, outbox: Outbox, governor: Governor) -> None:
+        super().__init__(DELIVER)
+        self.outbox, self.governor = outbox, governor
+
+    def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        put, flush, wants, cost = self.outbox.put, self.outbox.flush, self.governor.wants_optional, COST
+
+        def process_outputs(*args: Any, **kwargs: Any) -> Any:
+            start_ns = now_ns()
+            result = original(*args, **kwargs)
+            if self.on:
+                end_ns = now_ns()
+                try:
+                    outputs = args[1] if len(args) > 1 else kwargs["engine_core_outputs"]
+                    if outputs:
+                        if wants(end_ns, len(outputs)):
+                            stamp = args[2] if len(args) > 2 else kwargs["engine_core_timestamp"]
+                            put(_DELIVER, (start_ns, end_ns, stamp or 0.0, len(outputs)))
+                        if not getattr(args[0], "request_states", True):
+                            flush()    # nobody waits now, and the engine may be stopped before our thread comes
+                except Exception as error:
+                    self.fail(error)
+                cost.ns += now_ns() - end_ns
+            return result
+
+        return process_outputs
 
 
 def _arrived(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:

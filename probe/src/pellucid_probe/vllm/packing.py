@@ -1,8 +1,7 @@
 """Engine core: what the hooks noted → records. Runs where the outbox is flushed, in the order things were noted.
 
 Only here are requests numbered and batches turned into frames, so the hooks need not look at members at all. A frame
-is a delta: while all running requests get one token each and nobody comes or goes, a step is one flag, and its record
-does not come through here.
+is a delta: while all running requests get one token each and nobody comes or goes, a step is one flag.
 """
 
 from __future__ import annotations
@@ -18,6 +17,15 @@ from pellucid_probe.vllm.labels import reason_of
 from pellucid_probe.vllm.lives import Lives
 
 KEPT_STEPS = 4    # more than the engine has in flight
+SAME_ONES = records.SAME + records.ONES
+
+# What the hook of schedule() notes is a tuple, in the order of a Step; the update's hook looks at two of its fields.
+Planned = Tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, int, int]
+RUNNING, PREEMPTED = 6, 13
+
+# What the update's hook adds: its start and end, the counters of our own cost and of grammar masks, requests, whether
+# any request is left, tokens sampled and kept.
+Noted = Tuple[Planned, int, int, int, int, int, bool, int]
 
 
 class Packer:
@@ -29,6 +37,8 @@ class Packer:
         self._leaving: Deque[Tuple[int, str, int]] = deque()   # first step packed after it was freed, id, number
         self._members: List[str] = []
         self.lives: Optional[Lives] = None        # set where KV block lives are recorded
+        self.cost_ns = self._grammar_ns = 0       # the counters at the last step
+        self._seen = self._kv_total = 0
 
     def added(self, fields: "dict[str, Any]") -> List[Record]:
         first = fields["h"]
@@ -49,6 +59,35 @@ class Packer:
     def preempted(self, seen: Tuple[str, int, int, int]) -> List[Record]:
         """Internal id, step being scheduled, time, positions lost."""
         return [(records.PREEMPT, records.pack_preempt((self.number(seen[0]), *seen[1:])))]
+
+    def sees(self, what: Tuple[int, int]) -> List[Record]:
+        """From the next step on: a sum of records.SEEN_*, and how many blocks can be held."""
+        self._seen, self._kv_total = what
+        return []
+
+    def same(self, noted: Noted) -> List[Record]:
+        """A step of the same requests as the one before, one token each."""
+        requests = noted[5]
+        return [(records.STEP, records.pack_step_head(*self._head(noted, requests), 0, 0, SAME_ONES))]
+
+    def changed(self, seen: Tuple[Noted, Any, Any, bool]) -> List[Record]:
+        """Any other step: what was noted, the engine's plan, what its update returned, whether to list everybody."""
+        noted, plan, result, full = seen
+        return self.step(((*self._head(noted, plan.total_num_scheduled_tokens), 0, 0, 0), plan, result, full))
+
+    def _head(self, noted: Noted, tokens: int) -> Tuple[int, ...]:
+        """The fields of a Step up to its outputs."""
+        planned, start_ns, end_ns, cost_ns, grammar_ns, requests, work_left, outputs = noted
+        (step, schedule_ns, planned_ns, allocated, revived, freed, running, waiting, blocked, budget, cap, free, cached,
+         preempted, preempted_tokens) = planned  # fmt: skip
+        spent_ns, self.cost_ns = cost_ns - self.cost_ns, cost_ns
+        masked_ns, self._grammar_ns = grammar_ns - self._grammar_ns, grammar_ns
+        return (
+            step, schedule_ns, planned_ns, start_ns, end_ns, allocated, revived, freed, spent_ns, masked_ns, requests,
+            tokens, running, waiting, blocked, budget, cap, self._kv_total, free, cached, preempted, preempted_tokens,
+            reason(waiting, blocked, preempted, tokens, budget, running, cap) if waiting else records.NOT_WAITING,
+            work_left, self._seen, outputs,
+        )  # fmt: skip
 
     def step(self, seen: Tuple[Tuple[int, ...], Any, Any, bool]) -> List[Record]:
         """The fields of a Step but its frame, the engine's plan, what its update returned, whether to list everybody.
@@ -151,3 +190,14 @@ class Packer:
             number = self._numbers[request_id] = self._next_number
             self._next_number += 1
         return number
+
+
+def reason(waiting: int, blocked: int, preempted: int, tokens: int, budget: int, running: int, cap: int) -> int:
+    """Why requests wait, in the order of the engine's own admission loop: preemption, then budget, then cap."""
+    if waiting <= blocked:
+        return records.DEFERRED_ONLY
+    if preempted:
+        return records.KV
+    if tokens >= budget:
+        return records.BUDGET
+    return records.SEQUENCE_CAP if running >= cap else records.KV

@@ -10,25 +10,27 @@ between two steps the engine takes the caches, and the same reads spread over a 
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from pellucid_probe import records
 from pellucid_probe.guard import COST, Hook, Target, now_ns
 from pellucid_probe.outbox import Outbox
 from pellucid_probe.vllm.kv import KvFlow
-from pellucid_probe.vllm.packing import Packer
+from pellucid_probe.vllm.packing import PREEMPTED, RUNNING, Packer
 
 _SCHEDULER = "vllm.v1.core.sched.scheduler"
 SCHEDULE = Target(_SCHEDULER, "Scheduler.schedule", ("self",))
 UPDATE = Target(_SCHEDULER, "Scheduler.update_from_output", ("self", "scheduler_output", "model_runner_output"))
 GRAMMAR = Target(_SCHEDULER, "Scheduler.get_grammar_bitmask", ("self", "scheduler_output"))
 
-SAME_ONES = records.SAME + records.ONES
-CACHED_EVERY = 8    # steps between readings of the number of cached blocks, which moves slowly
+READ_EVERY = 8    # steps between readings of the number of cached blocks, which moves slowly, and of our own backlog
 
 
 class Steps:
-    """What the hooks of one engine core share."""
+    """What the hooks of one engine core share. Slots: one object is one or two cache lines, each fetched again."""
+
+    __slots__ = ("full_at", "grammar_ns", "kv", "kv_total", "outbox", "packer", "partial", "plans", "preempted",
+                 "preempted_tokens", "quick", "scheduled", "seen", "sequence_cap", "updating", "whole")  # fmt: skip
 
     def __init__(self, outbox: Outbox, packer: Packer, kv: KvFlow) -> None:
         self.outbox, self.packer, self.kv = outbox, packer, kv
@@ -36,15 +38,15 @@ class Steps:
         self.sequence_cap = "max_num_running_reqs"      # its name in this version
         self.seen = 0                                   # of records.SEEN_*
         self.partial: Any = None                        # stands for a scheduler that lacks something the hooks read
+        self.quick = False                              # the scheduler's lists tell that nobody waits
         self.kv_total = 0                               # blocks that can be held
         self.scheduled = 0                              # the last step's number
         self.updating = 0                               # the step whose outputs are being processed, 0 between
         self.preempted = self.preempted_tokens = 0      # since the last schedule()
-        self.grammar_ns = 0                             # filling grammar masks since the last update
+        self.grammar_ns = 0                             # filling grammar masks since the start
         self.whole = False                              # last step: one token for each running request
-        self.since_full = records.FULL_EVERY            # steps since a frame listed everybody
-        self.cost_ns = 0                                # of our hooks up to the last step
-        self.plans: Dict[int, Tuple[Any, ...]] = {}     # scheduled, not yet updated
+        self.full_at = 0                                # from this step on a frame is to list everybody
+        self.plans: List[Tuple[int, ...]] = []          # scheduled, not yet updated; mostly one
 
 
 class ScheduleHook(Hook):
@@ -53,7 +55,7 @@ class ScheduleHook(Hook):
         self.steps = steps
 
     def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        steps, plans, kv, put, cost = self.steps, self.steps.plans, self.steps.kv, self.steps.outbox.put, COST
+        steps, kv, cost, outbox = self.steps, self.steps.kv, COST, self.steps.outbox
 
         def schedule(*args: Any, **kwargs: Any) -> Any:
             if steps.due is not None:
@@ -63,26 +65,31 @@ class ScheduleHook(Hook):
             if self.on:
                 end_ns = now_ns()
                 try:
-                    tokens = plan.total_num_scheduled_tokens
-                    if tokens:    # one empty call follows the last finish
+                    if plan.total_num_scheduled_tokens:    # one empty call follows the last finish
                         scheduler = args[0] if steps.partial is None else steps.partial
-                        running, waiting = scheduler.get_request_counts()
                         steps.scheduled = step = steps.scheduled + 1
                         plan.pellucid_step = step
-                        if step % CACHED_EVERY == 1:
+                        if step % READ_EVERY == 1:
                             if kv.pool is not None:
                                 kv.cached = len(kv.pool.cached_block_hash_to_block)
                             if step == 1:
-                                steps.cost_ns = cost.ns    # start-up is not a step's cost
-                        plans[step] = (
-                            start_ns, end_ns, kv.new.total, kv.touch.total, kv.free.total, running, waiting,
-                            min(waiting, deferred(scheduler)) if waiting else 0, scheduler.max_num_scheduled_tokens,
-                            getattr(scheduler, steps.sequence_cap), kv.queue.num_free_blocks, kv.cached,
-                            steps.preempted, steps.preempted_tokens,
-                        )  # fmt: skip
-                        steps.preempted = steps.preempted_tokens = 0
-                    if kv.taken and kv.lives is not None:
-                        put(kv.lives.taken, (end_ns, kv.taken))
+                                steps.packer.cost_ns = cost.ns    # start-up is not a step's cost
+                            outbox.relieve()
+                        if steps.quick and len(scheduler.running) == len(scheduler.requests):
+                            running, waiting, blocked = len(scheduler.running), 0, 0
+                        else:
+                            running, waiting = scheduler.get_request_counts()
+                            blocked = min(waiting, deferred(scheduler)) if waiting else 0
+                        steps.plans.append((
+                            step, start_ns, end_ns, kv.allocated, kv.revived, kv.freed, running, waiting, blocked,
+                            scheduler.max_num_scheduled_tokens, getattr(scheduler, steps.sequence_cap),
+                            kv.queue.num_free_blocks, kv.cached, steps.preempted, steps.preempted_tokens,
+                        ))  # fmt: skip
+                        if steps.preempted:
+                            steps.preempted = steps.preempted_tokens = 0
+                    if kv.taken:
+                        if kv.lives is not None:
+                            outbox.put(kv.lives.taken, (end_ns, kv.taken))
                         kv.taken = []
                 except Exception as error:
                     self.fail(error)
@@ -99,8 +106,8 @@ class UpdateHook(Hook):
 
     def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         steps, cost = self.steps, COST
-        plans, outbox, put, pack = steps.plans, steps.outbox, steps.outbox.put, steps.packer.step
-        ready, pack_same = outbox.ready, records.pack_step_head
+        outbox, plans, append = steps.outbox, steps.plans, steps.outbox.append
+        pack_same, pack_changed = steps.packer.same, steps.packer.changed
 
         def update_from_output(*args: Any, **kwargs: Any) -> Any:
             start_ns = now_ns()
@@ -116,37 +123,26 @@ class UpdateHook(Hook):
                 end_ns = now_ns()
                 try:
                     step, steps.updating = steps.updating, 0
-                    planned = plans.pop(step, None)
+                    planned = plans.pop(0) if plans and plans[0][0] == step else _take(plans, step)
                     if planned is not None:
-                        (schedule_ns, planned_ns, allocated, revived, freed, running, waiting, blocked, budget, cap,
-                         free, cached, preempted, preempted_tokens) = planned  # fmt: skip
-                        counts, tokens = plan.num_scheduled_tokens, plan.total_num_scheduled_tokens
                         outputs = 0
                         for per_client in result.values():
                             outputs += len(per_client.outputs)
-                        requests = len(counts)
+                        requests = len(plan.num_scheduled_tokens)
+                        whole = requests == planned[RUNNING] == plan.total_num_scheduled_tokens
                         work_left = bool(args[0].requests)
-                        whole = tokens == requests == running
-                        same = (
-                            whole and steps.whole and not preempted and not plan.scheduled_new_reqs
-                            and not plan.finished_req_ids and not plan.scheduled_cached_reqs.resumed_req_ids
-                        )  # fmt: skip
-                        steps.whole = whole
-                        spent_ns, steps.cost_ns = cost.ns - steps.cost_ns, cost.ns
-                        head = (
-                            step, schedule_ns, planned_ns, start_ns, end_ns, allocated, revived, freed, spent_ns,
-                            steps.grammar_ns, requests, tokens, running, waiting, blocked, budget, cap,
-                            steps.kv_total, free, cached, preempted, preempted_tokens,
-                            reason(waiting, blocked, preempted, tokens, budget, running, cap) if waiting else 0,
-                            work_left, steps.seen, outputs, 0, 0, SAME_ONES,
-                        )  # fmt: skip
-                        full = steps.since_full >= records.FULL_EVERY
-                        steps.since_full = 1 if full else steps.since_full + 1
-                        if same and not full and not plan.scheduled_spec_decode_tokens:
-                            ready((records.STEP, pack_same(*head)))
+                        noted = (planned, start_ns, end_ns, cost.ns, steps.grammar_ns, requests, work_left, outputs)
+                        if (
+                            whole and steps.whole and step < steps.full_at and not planned[PREEMPTED]
+                            and not plan.scheduled_new_reqs and not plan.finished_req_ids
+                            and not plan.scheduled_cached_reqs.resumed_req_ids and not plan.scheduled_spec_decode_tokens
+                        ):  # fmt: skip
+                            append((pack_same, noted))
                         else:
-                            put(pack, (head, plan, result, full))
-                        steps.grammar_ns = 0
+                            steps.whole, full = whole, step >= steps.full_at
+                            if full:
+                                steps.full_at = step + records.FULL_EVERY
+                            append((pack_changed, (noted, plan, result, full)))
                         if not work_left:    # nobody waits now, and the engine may be stopped before our thread comes
                             outbox.flush()
                 except Exception as error:
@@ -157,15 +153,12 @@ class UpdateHook(Hook):
         return update_from_output
 
 
-def reason(waiting: int, blocked: int, preempted: int, tokens: int, budget: int, running: int, cap: int) -> int:
-    """Why requests wait, in the order of the engine's own admission loop: preemption, then budget, then cap."""
-    if waiting <= blocked:
-        return records.DEFERRED_ONLY
-    if preempted:
-        return records.KV
-    if tokens >= budget:
-        return records.BUDGET
-    return records.SEQUENCE_CAP if running >= cap else records.KV
+def _take(plans: "List[Tuple[int, ...]]", step: int) -> Optional[Tuple[int, ...]]:
+    """What was noted of a step that is not the oldest in flight; None when its scheduling was not seen."""
+    for place, planned in enumerate(plans):
+        if planned[0] == step:
+            return plans.pop(place)
+    return None
 
 
 class Partial:

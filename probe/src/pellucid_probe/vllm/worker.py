@@ -6,11 +6,12 @@ others; it is hooked on the worker's class when the first plan shows which class
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Tuple
 
 from pellucid_probe import profiler, records
 from pellucid_probe.capture import Capture
-from pellucid_probe.guard import Hook, StepHook, Target, argument
+from pellucid_probe.guard import COST, Hook, Target, argument, now_ns
+from pellucid_probe.outbox import one
 from pellucid_probe.process import Fact, Process
 from pellucid_probe.vllm import experts, parts
 
@@ -20,6 +21,7 @@ FORWARD = Target("vllm.forward_context", "create_forward_context", ("attn_metada
 TARGETS: Dict[str, Tuple[Target, ...]] = {
     "worker.times": (EXECUTE,), "worker.graph_mode": (FORWARD,), "worker.captures": (EXECUTE,), **experts.TARGETS,
 }  # fmt: skip
+_WORK = one(records.WORK, lambda fields: records.pack_work(*fields))
 NO_DEVICE_CLOCK = "the worker's wall time is recorded; device events are not read"
 
 
@@ -29,15 +31,17 @@ class Worker:
         self.experts = experts.Experts(process)
         self.capture = Capture(process.where, process.name, profiler.make, profiler.label)
         process.on_poll.append(self.capture.look)
-        self._ready, self.governor = process.outbox.ready, process.governed()
-        self._execute: Optional[Tuple[int, int, int]] = None    # step, start, end: waiting for its sampling
+        self._put, self.governor = process.outbox.put, process.governed()
+        self.executed = (0, 0, 0)       # step, start, end: waiting for its sampling
+        self.watching = True            # a step has parts to time, or nobody has looked yet whether it has
         self._looked = False
         self._rank = -1
         self.parts = parts.Parts(process)
-        self._timed, self._parts_ns = self.parts.timed, self.parts.ns
-        self._graph_mode = self._padded_tokens = records.UNSEEN
+        self._parts_ns = self.parts.ns
+        self.graph_mode = self.padded_tokens = records.UNSEEN
+        self._named: Tuple[Any, int] = (None, records.UNSEEN)      # the engine's graph mode last seen, and ours of it
         process.optional_facts += ["worker.times", "worker.graph_mode", "worker.padded_tokens"]
-        process.see("worker.times", [StepHook(EXECUTE, self._executed, before=self._executing)])
+        process.see("worker.times", [ExecuteHook(self)])
         times = process.facts["worker.times"]     # steps are counted where they are timed
         process.facts["worker.captures"] = Fact(*profiler.seen()) if times.state == "visible" else times
         process.see("worker.graph_mode", [Hook(FORWARD, after=self._forward)])
@@ -45,14 +49,15 @@ class Worker:
         process.facts["worker.padded_tokens"] = Fact(graph.state, graph.reason, graph.collect)
         process.blind("worker.device_time", NO_DEVICE_CLOCK, "on a CPU there is none; on a GPU capture a profile")
 
-    def _executing(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
-        if not self._looked:
+    def begin(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+        """Before a forward pass, where there is more to do than to take the time."""
+        if self.watching and not self._looked:
             self._looked = True
             self._hook_sampling(args[0])
             self.parts.look(getattr(args[0].worker, "model_runner", None))
-        if self._timed:
+            self.watching = bool(self.parts.timed)
+        if self.watching:
             self.parts.begin()
-        self._graph_mode = self._padded_tokens = records.UNSEEN
         if self.experts.on or self.capture.asked is not None:
             step = getattr(argument(args, kwargs, 1, "scheduler_output"), "pellucid_step", 0)
             if self.experts.on:
@@ -64,52 +69,95 @@ class Worker:
         self._rank = int(getattr(wrapper.worker, "rank", -1))
         target = Target(kind.__module__, f"{kind.__qualname__}.sample_tokens", ("self",))
         if not target.fault():
-            hook = StepHook(target, self._sampled, before=self._sampling)
+            hook = SampleHook(target, self)
             if not hook.install():
                 self.process.hooks["worker.times"] = [*self.process.hooks["worker.times"], hook]
 
-    def _executed(
-        self, start_ns: int, end_ns: int, result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]
-    ) -> None:
-        plan = argument(args, kwargs, 1, "scheduler_output")
-        step = getattr(plan, "pellucid_step", 0)
-        if self.capture.asked is not None:
-            self.capture.end(step, last=result is not None)
-        if self.experts.on:
-            self.experts.end(step, start_ns, end_ns, plan, args[0].worker.model_runner)
-        if not step:
-            return
-        if result is None:
-            self._execute = (step, start_ns, end_ns)
-        else:
-            self._write(step, (start_ns, end_ns), (0, 0))
-
-    def _sampling(self, _args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> None:
-        if self.capture.asked is not None and self._execute is not None:
-            self.capture.begin(self._execute[0], "sample")
-
-    def _sampled(
-        self, start_ns: int, end_ns: int, _result: Any, _args: Tuple[Any, ...], _kwargs: Dict[str, Any]
-    ) -> None:
-        if self._execute is not None:
-            step, execute_start, execute_end = self._execute
-            self._execute = None
-            if self.capture.asked is not None:
-                self.capture.end(step, last=True)
-            self._write(step, (execute_start, execute_end), (start_ns, end_ns))
-
-    def _write(self, step: int, execute: Tuple[int, int], sample: Tuple[int, int]) -> None:
-        if self.governor.wants_optional(execute[1], 0):
-            self._ready((records.WORK, records.pack_work(
-                step, *execute, *sample, *self._parts_ns, self._rank, self._graph_mode, self._padded_tokens,
-            )))  # fmt: skip
-
-    def _batch_shape(self, context: Any) -> int:
-        """Tokens of the shape that ran. Without device graphs nothing is padded, and there may be no descriptor."""
-        batch = context.batch_descriptor
-        return int(batch.num_tokens) if batch is not None else records.UNSEEN
+    def write(self, sample_start_ns: int, sample_end_ns: int) -> None:
+        """The step at hand is over."""
+        (step, start_ns, end_ns), self.executed = self.executed, (0, 0, 0)
+        if self.governor.wants_optional(end_ns, 0):
+            self._put(_WORK, (step, start_ns, end_ns, sample_start_ns, sample_end_ns, *self._parts_ns, self._rank,
+                              self.graph_mode, self.padded_tokens))  # fmt: skip
 
     def _forward(self, _state: Any, context: Any, _args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> None:
-        self._graph_mode = records.GRAPH_MODES.index(context.cudagraph_runtime_mode.name.lower())
-        self._padded_tokens = self._batch_shape(context)
-        self.experts.shape(self._graph_mode, self._padded_tokens)
+        mode = context.cudagraph_runtime_mode
+        if mode is not self._named[0]:      # the name of an enum's member is a call, lowering it another
+            self._named = (mode, records.GRAPH_MODES.index(mode.name.lower()))
+        self.graph_mode = self._named[1]
+        batch = context.batch_descriptor     # without device graphs nothing is padded, and there may be none
+        self.padded_tokens = int(batch.num_tokens) if batch is not None else records.UNSEEN
+        self.experts.shape(self.graph_mode, self.padded_tokens)
+
+
+class ExecuteHook(Hook):
+    """As flat as the engine core's: a call of ours that the engine made cold costs as much as all of this does warm."""
+
+    def __init__(self, worker: Worker) -> None:
+        super().__init__(EXECUTE)
+        self.worker = worker
+
+    def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        worker, experts, capture, cost = self.worker, self.worker.experts, self.worker.capture, COST
+
+        def execute_model(*args: Any, **kwargs: Any) -> Any:
+            if self.on:
+                try:
+                    worker.graph_mode = worker.padded_tokens = records.UNSEEN
+                    if worker.watching or experts.on or capture.asked is not None:
+                        worker.begin(args, kwargs)
+                except Exception as error:
+                    self.fail(error)
+            start_ns = now_ns()
+            result = original(*args, **kwargs)
+            if self.on:
+                end_ns = now_ns()
+                try:
+                    plan = args[1] if len(args) > 1 else kwargs["scheduler_output"]
+                    step = getattr(plan, "pellucid_step", 0)
+                    if capture.asked is not None:
+                        capture.end(step, last=result is not None)
+                    if experts.on:
+                        experts.end(step, start_ns, end_ns, plan, args[0].worker.model_runner)
+                    if step:
+                        worker.executed = (step, start_ns, end_ns)
+                        if result is not None:      # sampling is not a call of its own
+                            worker.write(0, 0)
+                except Exception as error:
+                    self.fail(error)
+                cost.ns += now_ns() - end_ns
+            return result
+
+        return execute_model
+
+
+class SampleHook(Hook):
+    def __init__(self, target: Target, worker: Worker) -> None:
+        super().__init__(target)
+        self.worker = worker
+
+    def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        worker, capture, cost = self.worker, self.worker.capture, COST
+
+        def sample_tokens(*args: Any, **kwargs: Any) -> Any:
+            if self.on and capture.asked is not None and worker.executed[0]:
+                try:
+                    capture.begin(worker.executed[0], "sample")
+                except Exception as error:
+                    self.fail(error)
+            start_ns = now_ns()
+            result = original(*args, **kwargs)
+            if self.on:
+                end_ns = now_ns()
+                try:
+                    step = worker.executed[0]
+                    if step:
+                        if capture.asked is not None:
+                            capture.end(step, last=True)
+                        worker.write(start_ns, end_ns)
+                except Exception as error:
+                    self.fail(error)
+                cost.ns += now_ns() - end_ns
+            return result
+
+        return sample_tokens
