@@ -29,7 +29,7 @@ READ_EVERY = 8    # steps between readings of the number of cached blocks, which
 class Steps:
     """What the hooks of one engine core share. Slots: one object is one or two cache lines, each fetched again."""
 
-    __slots__ = ("full_at", "grammar_ns", "kv", "kv_total", "outbox", "packer", "partial", "plans", "preempted",
+    __slots__ = ("due", "full_at", "grammar_ns", "kv", "kv_total", "outbox", "packer", "partial", "plans", "preempted",
                  "preempted_tokens", "quick", "scheduled", "seen", "sequence_cap", "updating", "whole")  # fmt: skip
 
     def __init__(self, outbox: Outbox, packer: Packer, kv: KvFlow) -> None:
