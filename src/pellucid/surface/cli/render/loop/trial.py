@@ -27,7 +27,7 @@ def screen(outcome: Outcome) -> Table:
     table.add_row("tried", f"{outcome.candidate}, against the command as it is")
     if outcome.effect:
         for metric in outcome.effect.metrics:
-            table.add_row(metric.metric, _metric(metric))
+            table.add_row(metric.metric, _metric(metric, len(said.places)))
         if outcome.effect.minutes_needed:
             table.add_row("needed", f"about {outcome.effect.minutes_needed:.0f} more minutes of measuring")
     table.add_row("where", f"{' and '.join(said.places)} of {said.machine}; {said.engine} {said.engine_version}, {said.model}")  # noqa: E501
@@ -43,11 +43,12 @@ def screen(outcome: Outcome) -> Table:
     return table
 
 
-def _metric(metric: MetricEffect) -> str:
+def _metric(metric: MetricEffect, engines_count: int) -> str:
     if not metric.points:
         return "no pair has it"
     last = metric.points[-1]
     ends = " to ".join("open" if end is None else f"{end:.3f}" for end in (last.low_ratio, last.high_ratio))
     bias = "unknown" if metric.bias_ratio is None else percent(metric.bias_ratio)
     ratio = "not known" if last.ratio is None else f"{last.ratio:.3f}"
-    return f"× {ratio} ({ends}); two engines alone may differ by: {bias}"
+    alone = "" if engines_count == 1 else f"; two engines alone may differ by: {bias}"
+    return f"× {ratio} ({ends}){alone}"
