@@ -1,4 +1,4 @@
-# setup · engine · demo · test · check · bench. Each sets up what it needs; what is there already is kept.
+# setup · engine · demo · demo-tune · test · check · bench. Each sets up what it needs; what is there already is kept.
 #
 #   make demo SEED=7 SCENARIO=few-blocks     PYTHON=python3.12     PYTORCH_INDEX=URL (see tools/make_engine.sh)
 
@@ -11,7 +11,7 @@ SIGHTED := .models/tiny-sighted/made
 PYTEST := $(PELLUCID) -m pytest -q
 export PYTORCH_INDEX
 
-.PHONY: setup engine both demo test check bench
+.PHONY: setup engine both demo demo-tune test check bench
 .DELETE_ON_ERROR:
 
 setup: .venv/made
@@ -24,6 +24,9 @@ both:
 
 demo: both
 	@$(PELLUCID) -m tools.demo $(if $(SEED),--seed $(SEED)) $(if $(SCENARIO),--scenario $(SCENARIO))
+
+demo-tune: both
+	@$(PELLUCID) -m tools.demo_tune $(if $(BUDGET),--budget $(BUDGET))
 
 test: export HYPOTHESIS_PROFILE = thorough
 test: both .prometheus/made

@@ -8,6 +8,7 @@ It starts one API server, though: several take the command line, and `name_engin
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -25,6 +26,11 @@ ENVIRONMENT = {
 }
 # Gemma was seen ready in 46–69 s, also with a second server starting beside it.
 READY_TIMEOUT_S = 240.0
+
+
+def environment() -> dict[str, str]:
+    """Of this process, and what the engine wants."""
+    return {**os.environ, **ENVIRONMENT}
 
 
 BF16_INSTRUCTIONS = {"avx512_bf16", "amx_bf16", "bf16"}

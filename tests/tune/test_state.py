@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pellucid.core.errors import Failed
 from pellucid.tune import events as e
 from pellucid.tune.journal import Entry, line
-from pellucid.tune.space import Setting
+from pellucid.tune.space import Setting, words
 from pellucid.tune.state import State, error_share, fold, replay
 from tests.tune.session import ALLOWED, STARTED, better, fidelity, proposal, start, state_after
 
@@ -30,6 +30,30 @@ def test_what_comes_on_top_of_it_does_not_take_it_back() -> None:
     state = state_after(*TO_TRIAL, start(1), better(1), fidelity(1), e.Kept(1, ""), *again, start(2), better(2),
                         fidelity(2), e.Kept(2, ""))  # fmt: skip
     assert state.present == (Setting("max_running_requests", 64), Setting("step_token_budget", 512))
+
+
+def test_what_was_kept_last_is_undone_first_and_nothing_else_is() -> None:
+    kept = kept_after(("max_running_requests", 64)), kept_after(("step_token_budget", 512), trial=2)
+    state = state_after(STARTED, *kept[0], *kept[1], e.Finished("done", "kept"))
+    with pytest.raises(ValueError, match="trial 1 is not the last"):
+        fold(state, e.Undone(1, ""), 0)
+    once = fold(state, e.Undone(2, "start it so"), 0)
+    assert (words(once.present), [t.end for t in once.trials]) == ("max_running_requests=64", ["kept", "undone"])
+    twice = fold(once, e.Undone(1, "start it so"), 0)
+    assert (twice.present, twice.phase) == ((), "finished")
+    with pytest.raises(ValueError, match="not the last"):
+        fold(twice, e.Undone(1, ""), 0)
+
+
+def test_a_session_that_goes_on_has_nothing_to_undo() -> None:
+    with pytest.raises(ValueError, match="in phase 'observing'"):
+        fold(state_after(STARTED, *kept_after(("max_running_requests", 64))), e.Undone(1, ""), 0)
+
+
+def kept_after(setting: tuple[str, int], trial: int = 1) -> tuple[e.AnyEvent, ...]:
+    """From an observation to a candidate that was kept."""
+    return (e.Observed("r", ""), e.Diagnosed("", []), e.Proposed((proposal(setting),), True), ALLOWED, start(trial),
+            better(trial), fidelity(trial), e.Kept(trial, ""))  # fmt: skip
 
 
 @pytest.mark.parametrize("speed", [
