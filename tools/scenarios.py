@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 
 from pellucid.testing.traffic import TOKENS, Ask
 from tools.cpu_ranks import FLAGS as TWO_RANKS
-from tools.expert_traffic import quarters
-from tools.prompts import (
+from tools.traffic.experts import quarters
+from tools.traffic.prompts import (
     WORDS,
     Draw,
     briefed,

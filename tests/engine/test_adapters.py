@@ -18,9 +18,9 @@ from pellucid.store.read import RunReader, open_run
 from pellucid.testing.accounting import LAWS, broken
 from pellucid.testing.traffic import Ask, Reply, send
 from tests.engine.fact_table import committed_facts
-from tools.prompts import tokens
 from tools.real_engine import MODELS, OLDER, PYTHON
 from tools.recording import serve
+from tools.traffic.prompts import tokens
 
 TOLD_S = 3.0      # the worker is killed at the end; what it said of itself and its last steps is read before
 MODEL, BLOCK, OUTPUT, RANK = "tiny-dense", 32, 12, 8

@@ -16,8 +16,8 @@ from pellucid.core.run import run_folders
 from pellucid.store.read import RunReader, open_run
 from pellucid.testing.engine import Engine, stop
 from pellucid.testing.traffic import Ask, send
-from tools.prompts import tokens
 from tools.recording import launch, pellucid
+from tools.traffic.prompts import tokens
 
 CAP, USERS, LOOK_S, LEAD_S = 4, 10, 20, 4.0
 MODEL = "tiny-dense"

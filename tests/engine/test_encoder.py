@@ -16,9 +16,9 @@ from pellucid.store.read import RunReader, open_run
 from pellucid.testing.accounting import LAWS, broken
 from pellucid.testing.traffic import Ask, Reply, send
 from tests.engine.fact_table import committed_facts
-from tools.prompts import tokens
 from tools.real_engine import OLDER, PYTHON
 from tools.recording import serve
+from tools.traffic.prompts import tokens
 
 MODEL, OUTPUT = "tiny-sighted", 8
 IMAGE_TOKENS, PROMPT = 8, 20

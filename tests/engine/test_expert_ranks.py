@@ -21,8 +21,8 @@ from pellucid.store.read import RunReader, open_run
 from pellucid.testing.build import build_run
 from pellucid.testing.traffic import Reply, send
 from tools import cpu_ranks
-from tools.expert_traffic import quarter_ask
 from tools.recording import serve
+from tools.traffic.experts import quarter_ask
 
 FLAGS = ("--max-model-len", "512", "--max-num-seqs", "8", *cpu_ranks.FLAGS)
 QUARTERS = {"chat": 0, "code": 1, "mail": 2}

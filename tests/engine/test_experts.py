@@ -18,8 +18,8 @@ from pellucid.diagnose.registry import all_rules
 from pellucid.diagnose.run import judge_once
 from pellucid.store.read import RunReader, open_run
 from pellucid.testing.traffic import Reply, send
-from tools.expert_traffic import quarter_ask
 from tools.recording import serve
+from tools.traffic.experts import quarter_ask
 
 LAYERS, EXPERTS, TOP_K = 4, 16, 4
 QUARTERS = {"chat": 0, "code": 2, None: 1}      # by task; the last has no label

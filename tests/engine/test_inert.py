@@ -13,9 +13,9 @@ import pytest
 from pellucid.testing.engine import stop
 from pellucid.testing.traffic import Ask, send
 from tools import real_engine
-from tools.prompts import tokens
 from tools.real_engine import OLDER, PYTHON
 from tools.recording import launch
+from tools.traffic.prompts import tokens
 
 # Loads the plugins as every engine process does, then looks at what the probe would have wrapped.
 LOOK = """

@@ -20,8 +20,8 @@ from pellucid.store.read import RunReader, open_run
 from pellucid.testing.accounting import STEP_LAWS, broken
 from pellucid.testing.engine import Engine, members, stop
 from pellucid.testing.traffic import Ask, Reply, send
-from tools.prompts import tokens
 from tools.recording import launch, pellucid, serve
+from tools.traffic.prompts import tokens
 
 FLAGS = ("--max-model-len", "2048", "--max-num-seqs", "8")
 FLUSH_S = float(setting("flush_s", {}))

@@ -19,8 +19,8 @@ from pellucid.testing.traffic import Ask, send
 from pellucid.verbs.intake.kv_events import Followed, endpoints, follow_kv_events
 from pellucid.verbs.record import RecordInto, stop_after
 from pellucid.verbs.visible.facts import latest_facts
-from tools.prompts import tokens
 from tools.recording import serve
+from tools.traffic.prompts import tokens
 
 BLOCKS, BLOCK_TOKENS, REQUESTS, PROMPT_TOKENS = 48, 32, 24, 200      # a CPU takes blocks of 32 and multiples
 

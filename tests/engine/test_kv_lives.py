@@ -13,8 +13,8 @@ import pytest
 from pellucid.store.read import RunReader, open_run
 from pellucid.testing.accounting import LAWS, broken
 from pellucid.testing.traffic import Ask, Reply, send
-from tools.prompts import WORDS
 from tools.recording import serve
+from tools.traffic.prompts import WORDS
 
 BLOCK, BLOCKS = 32, 120
 FLAGS = ("--max-model-len", "2048", "--max-num-seqs", "4", "--block-size", str(BLOCK),

@@ -22,9 +22,9 @@ from pellucid.testing.accounting import LAWS, broken
 from pellucid.testing.traffic import Ask, Reply, send
 from pellucid.verbs.loop.live import Desk, keep, open_desk, revert, set_values, status, undo
 from tests.engine.fact_table import committed_facts
-from tools.prompts import tokens
 from tools.real_engine import OLDER, PYTHON
 from tools.recording import Served, launch, pellucid
+from tools.traffic.prompts import tokens
 
 MODEL, SEQUENCES, BUDGET = "tiny-dense", 16, 2048
 DRAFTS = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}

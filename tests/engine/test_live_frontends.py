@@ -15,9 +15,9 @@ from pellucid.core.errors import Failed
 from pellucid.core.run import read_info, run_folders
 from pellucid.testing.traffic import Ask, send
 from pellucid.verbs.loop.live import Desk, Present, open_desk, revert, set_values, status
-from tools.prompts import tokens
 from tools.real_engine import COMMAND_LINE, name_engine
 from tools.recording import Served, launch, pellucid
+from tools.traffic.prompts import tokens
 
 FLAGS = ("--max-model-len", "1024", "--max-num-seqs", "8", "--api-server-count", "2")
 KNOB = "queued_requests_cap"

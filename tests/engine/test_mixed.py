@@ -21,8 +21,8 @@ from pellucid.store.read import RunReader, open_run
 from pellucid.testing.accounting import LAWS, broken
 from pellucid.testing.traffic import Ask, Reply, send
 from tests.engine.fact_table import committed_facts
-from tools.prompts import tokens
 from tools.recording import Served, serve
+from tools.traffic.prompts import tokens
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 SENT_NS, SENT_WALL_US = time.monotonic_ns(), time.time_ns() // 1000      # what one client claims, long before it sends

@@ -18,9 +18,9 @@ from pellucid.store.read import RunReader, open_run
 from pellucid.testing.accounting import LAWS, broken
 from pellucid.testing.traffic import Ask, Reply, send
 from tests.engine.fact_table import committed_facts
-from tools.prompts import tokens
 from tools.real_engine import OLDER
 from tools.recording import Served, serve
+from tools.traffic.prompts import tokens
 
 MINOR, MODEL = "0.28", "tiny-moe"
 BLOCK, BLOCKS = 32, 64

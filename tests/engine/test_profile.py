@@ -20,9 +20,9 @@ from pellucid.testing.traffic import Ask, Reply, send
 from pellucid.verbs.captures.ask import Wish, only_one
 from pellucid.verbs.captures.profile import Taken, profile
 from tests.engine.fact_table import committed_facts
-from tools.prompts import story
 from tools.recording import Served, pellucid, serve
 from tools.scenarios import CONTEXT, GEMMA, user
+from tools.traffic.prompts import story
 
 STEPS = 12
 

@@ -21,9 +21,9 @@ from pellucid.verbs.loop.replay import Pace, Replayed, Server, Wish, replay
 from pellucid.verbs.loop.workload import Out, record_run
 from pellucid.workload.file import Workload, read, write
 from pellucid.workload.statistics import Statistics, statistics
-from tools.prompts import tokens
 from tools.real_engine import MODELS
 from tools.recording import Served, serve
+from tools.traffic.prompts import tokens
 
 MODEL = "tiny-dense"
 BLOCK = 32

@@ -18,9 +18,9 @@ from pellucid.store.read import RunReader, open_run
 from pellucid.testing.accounting import LAWS, broken
 from pellucid.testing.traffic import Ask, send
 from tests.engine.fact_table import committed_facts
-from tools.prompts import story
 from tools.recording import serve
 from tools.scenarios import CONTEXT, GEMMA, WORD, drafts, user
+from tools.traffic.prompts import story
 
 DEPTH, DICE, OUTPUT = 4, 16, 120
 ACCEPTED = "vllm:spec_decode_num_accepted_tokens_per_pos_total"

@@ -13,8 +13,8 @@ from pellucid.store.read import RunReader, open_run
 from pellucid.testing.engine import EngineDied, Launch, start, wait_ready
 from pellucid.testing.traffic import Ask, Reply, send
 from tools import real_engine
-from tools.prompts import tokens
 from tools.recording import pellucid, serve
+from tools.traffic.prompts import tokens
 
 FLAGS = ("--max-model-len", "2048", "--max-num-seqs", "8", "--load-format", "dummy")
 

@@ -10,9 +10,9 @@ import pytest
 from pellucid.store.read import RunReader, open_run
 from pellucid.testing.accounting import LAWS, broken
 from pellucid.testing.traffic import Ask, Reply, send
-from tools.prompts import tokens
 from tools.real_engine import COMMAND_LINE, name_engine
 from tools.recording import serve
+from tools.traffic.prompts import tokens
 
 FLAGS = (
     "--max-model-len", "2048", "--max-num-seqs", "8", "--api-server-count", "2", "--speculative-config",

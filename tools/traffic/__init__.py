@@ -1,0 +1,1 @@
+"""Prompts of scenarios, and traffic whose experts are known."""
