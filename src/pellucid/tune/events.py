@@ -145,6 +145,7 @@ class Broke(Event, frozen=True):
 
     who: Literal["candidate", "client", "serving", "loop"]
     says: str
+    evidence: dict[str, Any] = {}
 
 
 class Kept(Event, frozen=True):
