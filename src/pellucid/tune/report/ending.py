@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pellucid.core.units import counted, duration, percent
+from pellucid.core.units import duration, percent
 from pellucid.tune.events import Measure
 from pellucid.tune.report.measured import Measured
 from pellucid.tune.slo import GOALS
@@ -84,8 +84,12 @@ def _kept(state: State, trial: Trial) -> str:
 
 
 def _took(state: State) -> str:
-    tried, refused = counted(len(state.trials), "trials"), counted(len(state.refused), "proposals")
+    tried, refused = _number(len(state.trials), "trial"), _number(len(state.refused), "proposal")
     return f"{tried}, {refused} refused, in {duration(state.spent_ns)}"
+
+
+def _number(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def _first(text: str) -> str:
