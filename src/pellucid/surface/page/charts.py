@@ -20,9 +20,19 @@ from pellucid.tune.report.shape import Arms, Claimed, Course, Look
 
 Figure = dict[str, Any]
 Numbers = Sequence[float | None]
-HEIGHT, ROW_HEIGHT, SPARE_HEIGHT = 260, 26, 90     # pixels
+HEIGHT, ROW_HEIGHT, SPARE_HEIGHT = 260, 26, 120     # pixels
 REACH = 2.0          # chosen: an early end may be a hundred times off, and would press the rest into a line
-AXIS = {"gridcolor": "@grid", "linecolor": "@grid", "zerolinecolor": "@quiet", "automargin": True, "fixedrange": True}
+# Of every figure, said once: under what the figure itself says.
+ALIKE = {
+    "axis": {"gridcolor": "@grid", "linecolor": "@grid", "zerolinecolor": "@quiet", "automargin": True,
+             "fixedrange": True},
+    "layout": {
+        "margin": {"l": 56, "r": 12, "t": 10, "b": 44}, "paper_bgcolor": "@paper", "plot_bgcolor": "@paper",
+        "font": {"color": "@ink", "size": 12, "family": "system-ui, sans-serif"}, "hovermode": "closest",
+        "showlegend": False, "dragmode": False,
+        "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0},
+    },
+}  # fmt: skip
 
 
 def course(of: Course) -> Figure:
@@ -33,30 +43,29 @@ def course(of: Course) -> Figure:
     band = {"x": [x for x, _, _ in both] + [x for x, _, _ in reversed(both)],
             "y": [a for _, a, _ in both] + [b for _, _, b in reversed(both)], "type": "scatter", "mode": "none",
             "fill": "toself", "fillcolor": "@band", "hoverinfo": "skip", "showlegend": False}  # fmt: skip
-    words = [look.word for look in of.looks]
+    measured = _line(xs, middle, "change", dash="solid")
     data = [
-        band, _line(xs, low, "low end", words, dash="dot"), _line(xs, high, "high end", words, dash="dot"),
-        _line(xs, middle, "candidate over present", words, dash="solid"),
+        band, _line(xs, low, "low end", dash="dot"), _line(xs, high, "high end", dash="dot"),
+        {**measured, "text": [plain(look.word) for look in of.looks], "hoverinfo": "x+y+text"},
     ]
-    shapes = _margins(of.margin_ratio)
-    layout = _layout(
-        xaxis={**AXIS, "title": {"text": "pairs of blocks"}, "range": [0.5, max(xs, default=1) + 0.5]},
-        yaxis={**AXIS, "title": {"text": "change, %"}, "zeroline": True, "range": _reach(of.looks, of.margin_ratio)},
-    )
-    return {"data": data, "layout": {**layout, "shapes": shapes}, "height": HEIGHT}
+    layout = {
+        "xaxis": {"title": {"text": "pairs of blocks"}, "range": [0.5, max(xs, default=1) + 0.5]},
+        "yaxis": {"title": {"text": "change, %"}, "zeroline": True, "range": _reach(of.looks, of.margin_ratio)},
+        "shapes": _margins(of.margin_ratio),
+    }
+    return {"data": data, "layout": layout, "height": HEIGHT}
 
 
 def arms(of: Arms) -> Figure:
     divisor, unit = _scale(of)
     data = [
-        {"type": "box", "name": name, "y": [None if v is None else v / divisor for v in values], "boxpoints": "all",
-         "jitter": 0.5, "pointpos": 0, "marker": {"color": colour, "size": 5, "opacity": 0.7},
+        {"type": "box", "name": name, "y": [None if v is None else _short(v / divisor) for v in values],
+         "boxpoints": "all", "jitter": 0.5, "pointpos": 0, "marker": {"color": colour, "size": 5, "opacity": 0.7},
          "line": {"color": colour}, "fillcolor": "@paper", "hoverinfo": "y+text+name", "showlegend": False,
-         "text": [f"pair {n}" for n in range(1, len(values) + 1)]}
+         "text": list(range(1, len(values) + 1))}
         for name, values, colour in (("present", of.present, "@present"), ("candidate", of.candidate, "@candidate"))
     ]  # fmt: skip
-    layout = _layout(xaxis=AXIS, yaxis={**AXIS, "title": {"text": unit}})
-    return {"data": data, "layout": layout, "height": HEIGHT}
+    return {"data": data, "layout": {"yaxis": {"title": {"text": unit}}}, "height": HEIGHT}
 
 
 def claims(of: Sequence[Claimed]) -> Figure:
@@ -72,9 +81,9 @@ def claims(of: Sequence[Claimed]) -> Figure:
     least, most = min(ends, default=0.0), max(ends, default=1.0)
     line = {"type": "line", "x0": least, "y0": least, "x1": most, "y1": most,
             "line": {"color": "@quiet", "dash": "dash"}}  # fmt: skip
-    layout = _layout(xaxis={**AXIS, "title": {"text": "claimed improvement, %"}},
-                     yaxis={**AXIS, "title": {"text": "measured improvement, %"}})  # fmt: skip
-    return {"data": data, "layout": {**layout, "shapes": [line], "showlegend": True}, "height": 360}
+    layout = {"xaxis": {"title": {"text": "claimed improvement, %"}}, "shapes": [line], "showlegend": True,
+              "yaxis": {"title": {"text": "measured improvement, %"}}}  # fmt: skip
+    return {"data": data, "layout": layout, "height": 360}
 
 
 def verdicts(of: Sequence[tuple[str, Measure, bool]]) -> Figure:
@@ -92,9 +101,11 @@ def verdicts(of: Sequence[tuple[str, Measure, bool]]) -> Figure:
                 "error_x": _error(middle, low, high, colour),
             })  # fmt: skip
     labels = [plain(label) for label, m, _ in of if m.ratio is not None]
-    axis = {**AXIS, "categoryorder": "array", "categoryarray": labels, "autorange": "reversed", "type": "category"}
-    layout = _layout(xaxis={**AXIS, "title": {"text": "change, %"}, "zeroline": True}, yaxis=axis)
-    return {"data": data, "layout": {**layout, "showlegend": True}, "height": SPARE_HEIGHT + ROW_HEIGHT * len(labels)}
+    axis = {"categoryorder": "array", "categoryarray": labels, "range": [len(labels) - 0.5, -0.5], "dtick": 1,
+            "type": "category"}  # fmt: skip
+    changes = {"title": {"text": "change, %"}, "zeroline": True, "rangemode": "tozero"}
+    layout = {"xaxis": changes, "yaxis": axis, "showlegend": True}
+    return {"data": data, "layout": layout, "height": SPARE_HEIGHT + ROW_HEIGHT * len(labels)}
 
 
 def plain(text: str) -> str:
@@ -117,17 +128,17 @@ def _cloud(name: str, rows: Sequence[Claimed], colour: str, symbol: str) -> Figu
 def _error(middle: Numbers, low: Numbers, high: Numbers, colour: str) -> Figure:
     """Bars to both ends; none to an end that is open."""
     def away(ends: Numbers) -> list[float | None]:
-        return [None if m is None or end is None else abs(end - m) for m, end in zip(middle, ends, strict=True)]
+        return [None if m is None or end is None else _short(abs(end - m)) for m, end in zip(middle, ends, strict=True)]
 
     return {"type": "data", "symmetric": False, "array": away(high), "arrayminus": away(low), "color": colour,
             "thickness": 1.5, "width": 4}  # fmt: skip
 
 
-def _line(xs: Sequence[int], ys: Numbers, name: str, words: Sequence[str], dash: str) -> Figure:
+def _line(xs: Sequence[int], ys: Numbers, name: str, dash: str) -> Figure:
     shown = {"color": "@candidate", "dash": dash, "width": 2 if dash == "solid" else 1}
     return {"type": "scatter", "mode": "lines+markers" if dash == "solid" else "lines", "x": xs, "y": ys, "name": name,
-            "line": shown, "marker": {"size": 5, "color": "@candidate"}, "text": [plain(w) for w in words],
-            "hoverinfo": "y+text+name", "showlegend": False}  # fmt: skip
+            "line": shown, "marker": {"size": 5, "color": "@candidate"}, "hoverinfo": "x+y+name",
+            "showlegend": False}  # fmt: skip
 
 
 def _margins(margin_ratio: float | None) -> list[Figure]:
@@ -157,16 +168,13 @@ def _scale(of: Arms) -> tuple[float, str]:
 
 
 def _change(ratio: float | None) -> float | None:
-    return None if ratio is None else (ratio - 1) * 100
+    return None if ratio is None else _short((ratio - 1) * 100)
 
 
 def _percent(ratio: float | None) -> float | None:
-    return None if ratio is None else ratio * 100
+    return None if ratio is None else _short(ratio * 100)
 
 
-def _layout(xaxis: Figure, yaxis: Figure) -> Figure:
-    return {
-        "xaxis": xaxis, "yaxis": yaxis, "margin": {"l": 56, "r": 12, "t": 10, "b": 44}, "paper_bgcolor": "@paper",
-        "plot_bgcolor": "@paper", "font": {"color": "@ink", "size": 12, "family": "system-ui, sans-serif"}, "hovermode": "closest", "showlegend": False,
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}, "dragmode": False,
-    }  # fmt: skip
+def _short(value: float) -> float:
+    """What can be told apart on a screen; a page of hundreds of trials stays small."""
+    return float(f"{value:.4g}")

@@ -7,15 +7,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 from xml.etree.ElementTree import Element
 
-from pellucid.surface.page.charts import Figure
+from pellucid.surface.page.charts import ALIKE, Figure
 from pellucid.surface.page.html import Part, e
 
 
 @dataclass(slots=True)
 class Figures:
     by_id: dict[str, Figure] = field(default_factory=dict)
+
+    def json(self) -> dict[str, Any]:
+        return {"alike": ALIKE, "figures": self.by_id}
 
     def place(self, figure: Figure, *caption: Part) -> Element:
         name = f"figure-{len(self.by_id) + 1}"

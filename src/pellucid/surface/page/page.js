@@ -1,7 +1,7 @@
 // Draws the figures of the page when they come into view, in the page's colours; all of them before it is printed.
 "use strict";
 (() => {
-  const figures = JSON.parse(document.getElementById("figures").textContent);
+  const { alike, figures } = JSON.parse(document.getElementById("figures").textContent);
   const config = { displayModeBar: false, displaylogo: false, responsive: true, showTips: false };
   const drawn = new Set();
 
@@ -14,7 +14,10 @@
 
   function draw(place) {
     const figure = coloured(figures[place.id], getComputedStyle(document.documentElement));
-    Plotly.react(place, figure.data, { ...figure.layout, height: figure.height }, config);
+    const { axis, layout } = coloured(alike, getComputedStyle(document.documentElement));
+    const own = figure.layout;
+    const axes = { xaxis: { ...axis, ...own.xaxis }, yaxis: { ...axis, ...own.yaxis } };
+    Plotly.react(place, figure.data, { ...layout, ...own, ...axes, height: figure.height }, config);
     drawn.add(place);
   }
 

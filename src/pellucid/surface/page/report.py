@@ -55,7 +55,7 @@ def _document(report: Report, body: Element, figures: Figures, plotly: str) -> E
     scripts = [plotly.strip(), own] if figures.by_id else []
     hashes = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(s.encode()).digest()).decode()}'" for s in scripts)
     policy = f"default-src {NONE}; script-src {hashes or NONE}; style-src 'unsafe-inline'; img-src data:"
-    add(body, script(script_json(figures.by_id), id="figures", type="application/json"), *map(script, scripts))
+    add(body, script(script_json(figures.json()), id="figures", type="application/json"), *map(script, scripts))
     head = e(
         "head", e("meta", charset="utf-8"), e("meta", http_equiv="Content-Security-Policy", content=policy),
         e("meta", name="viewport", content="width=device-width, initial-scale=1"),
