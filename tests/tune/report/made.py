@@ -24,7 +24,7 @@ SESSION = "20261130-091500-a1b2"
 GOAL = "output_tokens_per_s"
 A = proposal(("step_token_budget", 512), source="batch.prefill_stalling_decode", claim=e.Claim(GOAL, 0.05, 0.3))
 B = proposal(("max_running_requests", 64))
-SEEN = (e.Observed("r1", "recorded 4 min"), e.Diagnosed("queue", [{"rule": "queue.sequence_cap_binding"}]))
+SEEN = (e.Observed("r1", "recorded 4 min"), e.Diagnosed("queue", [{"id": "queue.sequence_cap_binding"}]))
 WHERE = Where("x86_64, AMD EPYC", ("core 0", "core 1"), "engine", "0.32.0", "tiny-dense", ("serve", "m"),
               "chat.parquet", {"speed_ratio": 1.0, "seed": 7}, 10_000_000_000, {"too long": 3})  # fmt: skip
 KEPT = (STARTED, *SEEN, e.Proposed((A, B), True), ALLOWED, start(1), better(1), fidelity(1), e.Kept(1, "restarted"))

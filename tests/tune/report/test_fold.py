@@ -15,7 +15,7 @@ from pellucid.tune.report.shape import Chain
 from pellucid.tune.report.trial import NO_REQUESTS
 from tests.tune.report.made import DONE, GOAL, KEPT, SEEN, SESSION, A, B, journal, many, outcome, same, told, whole
 from tests.tune.report.made import boot_fault as no_boot
-from tests.tune.session import ALLOWED, STARTED, better, fidelity, start
+from tests.tune.session import ALLOWED, MIN_NS, STARTED, better, fidelity, start
 
 QUEUED = (STARTED, *SEEN, e.Proposed((A, B), True))
 OFF = e.Guarded(False, "memory", "it does not fit")
@@ -47,6 +47,13 @@ def test_two_kept_candidates_are_told_with_what_each_brought() -> None:
     again = (*SEEN, e.Proposed((B,), True), ALLOWED, start(2), better(2), fidelity(2), e.Kept(2, "restarted"), DONE)
     ending = told(*KEPT, *again).ending
     assert ending.startswith("Kept max_running_requests=64, step_token_budget=512, in 2 steps: step_token_budget=512:")
+
+
+def test_what_was_undone_is_not_kept_any_more_and_took_no_longer_for_it() -> None:
+    made = told(*KEPT, *SEEN, e.Proposed((), True), DONE, e.Undone(1, "start the engine so: serve m"))
+    assert made.ending.startswith("Nothing is kept any more: step_token_budget=512: throughput +20% (+10% to +30%)")
+    assert (made.trials[0].state, made.trials[0].took_ns) == ("undone", 3 * MIN_NS)
+    assert made.notes == ("trial 1 was undone: start the engine so: serve m",)
 
 
 def test_a_session_that_was_killed_says_what_comes_first() -> None:
@@ -155,10 +162,10 @@ def test_a_trial_alone_is_a_report_without_a_session() -> None:
 
 
 def test_the_evidence_of_a_trial_that_broke_is_found() -> None:
-    broke = e.Broke("candidate", "died", {"folder": "/f"})
-    judged = e.SpeedJudged(2, "worse", (), (), 1, 1, None, {"folder": "/g"})
+    broke = e.Broke("candidate", "died", {"outcome": "/f"})
+    judged = e.SpeedJudged(2, "worse", (), (), 1, 1, None, {"outcome": "/g"})
     entries = journal(*QUEUED, ALLOWED, start(1), broke, e.RolledBack(1, ""), ALLOWED, start(2), judged)
-    assert outcomes_named(entries) == {1: {"folder": "/f"}, 2: {"folder": "/g"}}
+    assert outcomes_named(entries) == {1: {"outcome": "/f"}, 2: {"outcome": "/g"}}
 
 
 def test_two_hundred_trials_are_folded_within_seconds() -> None:

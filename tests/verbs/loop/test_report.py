@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pellucid.verbs.loop.report import report
 from pellucid.verbs.loop.sessions import writing
 from pellucid.verbs.loop.trial.arms.trouble import Trouble
 from pellucid.verbs.loop.trial.outcome import Conditions, Outcome, StartOf, keep
+from pellucid.verbs.loop.tuning.wish import Wish, save
 from tests.tune.report.made import KEPT, outcome, same
 from tests.tune.session import World
 from tests.verbs.loop.test_sessions import SESSION, A, B, journal_of, ticking, whole_session
@@ -73,8 +75,16 @@ def test_a_trial_alone_is_found_by_the_start_of_its_id(tmp_path: Path) -> None:
         report(tmp_path, "2026")
 
 
-def test_the_newest_session_comes_before_a_trial_alone(tmp_path: Path) -> None:
-    tried(tmp_path)
+def test_a_trial_alone_after_the_newest_session_is_newer_and_one_of_the_session_is_not(tmp_path: Path) -> None:
+    path = tried(tmp_path)
+    session_with(tmp_path, {})
+    assert (TRIAL > SESSION, report(tmp_path, None).kind) == (True, "trial")
+    shutil.rmtree(journal_of(tmp_path).parent)
+    session_with(tmp_path, {"outcome": str(path)})
+    assert report(tmp_path, None).kind == "session"
+
+
+def test_a_session_is_told_with_its_trials_and_its_log(tmp_path: Path) -> None:
     whole_session(tmp_path, World((A, B), fidelity="different"))
     made = report(tmp_path, None)
     assert (made.kind, made.id) == ("session", SESSION)
@@ -85,15 +95,10 @@ def test_the_newest_session_comes_before_a_trial_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moved", [False, True])
 def test_an_outcome_is_read_from_where_the_journal_says_or_where_its_home_is_now(tmp_path: Path, moved: bool) -> None:
-    folder = tried(tmp_path).parent
-    session_with(tmp_path, {"folder": f"/gone/trials/{TRIAL}" if moved else str(folder)})
+    path = tried(tmp_path)
+    session_with(tmp_path, {"outcome": f"/gone/trials/{TRIAL}/outcome.json" if moved else str(path)})
     (trial,) = report(tmp_path, None).trials
     assert (len(trial.arms), trial.missing) == (7, (NO_REQUESTS,))
-
-
-def test_an_outcome_may_be_the_evidence_itself(tmp_path: Path) -> None:
-    session_with(tmp_path, json.loads(json.dumps(left_behind(tmp_path).json())))
-    assert len(report(tmp_path, None).trials[0].arms) == 7
 
 
 @pytest.mark.parametrize(("text", "why"), [
@@ -102,7 +107,7 @@ def test_an_outcome_may_be_the_evidence_itself(tmp_path: Path) -> None:
 def test_an_outcome_that_does_not_read_is_said(tmp_path: Path, text: str | None, why: str) -> None:
     path = tried(tmp_path)
     path.unlink() if text is None else path.write_text(text)
-    session_with(tmp_path, {"folder": str(path.parent)})
+    session_with(tmp_path, {"outcome": str(path)})
     assert why in next(m for m in report(tmp_path, None).trials[0].missing if m.startswith("the blocks of both arms"))
 
 
@@ -120,6 +125,17 @@ def test_a_number_that_is_none_was_not_seen(tmp_path: Path) -> None:
     assert report(tmp_path, None).trials[0].courses[0].bias_ratio is None
 
 
+def test_traffic_and_seed_are_those_that_were_asked_for_until_a_trial_tells(tmp_path: Path) -> None:
+    session_with(tmp_path, {})
+    assert report(tmp_path, None).conditions.seed is None
+    save(Wish(("serve", "m"), "w.parquet", seed=11, block_s=4.0), tmp_path / "sessions" / SESSION)
+    told = report(tmp_path, None).conditions
+    assert (told.seed, told.traffic["block_ns"]) == (11, 4_000_000_000)
+    shutil.rmtree(journal_of(tmp_path).parent)
+    session_with(tmp_path, {"outcome": str(tried(tmp_path))})
+    assert report(tmp_path, None).conditions.seed == 7
+
+
 def test_a_broken_chain_is_in_the_report(tmp_path: Path) -> None:
     whole_session(tmp_path, World((A,), fidelity="different"))
     text = journal_of(tmp_path).read_text()
@@ -130,7 +146,7 @@ def test_a_broken_chain_is_in_the_report(tmp_path: Path) -> None:
 
 
 def test_what_is_in_the_report_is_json(tmp_path: Path) -> None:
-    session_with(tmp_path, {"folder": str(tried(tmp_path).parent)})
+    session_with(tmp_path, {"outcome": str(tried(tmp_path))})
     made = json.loads(json.dumps(report(tmp_path, None).json(), allow_nan=False))
     assert made["trials"][0]["proposed"]["settings"] == {"step_token_budget": 512}
     assert made["chain"]["whole"] is True

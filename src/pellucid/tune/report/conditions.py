@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pellucid.tune.command import Command, shareable
@@ -11,11 +11,11 @@ from pellucid.tune.report.shape import Conditions
 from pellucid.tune.state import State
 
 
-def conditions(state: State, outcomes: Sequence[Measured]) -> Conditions:
-    """The journal does not name the machine; its trials do, if any came to an outcome."""
+def conditions(state: State, outcomes: Sequence[Measured], asked: Mapping[str, Any]) -> Conditions:
+    """The journal does not name the machine; its trials do, if any came to an outcome. `asked` is traffic and seed."""
     started, one = state.started, outcomes[0] if outcomes else None
     where = one.conditions if one else None
-    traffic, seed = _traffic(one)
+    traffic, seed = _traffic(_of(one) if one else asked)
     return Conditions(
         engine=(started.engine if started else "") or (where.engine if where else None),
         engine_version=(started.engine_version if started else "") or (where.engine_version if where else None),
@@ -31,7 +31,7 @@ def conditions(state: State, outcomes: Sequence[Measured]) -> Conditions:
 
 def conditions_of(one: Measured) -> Conditions:
     """Of a trial alone."""
-    traffic, seed = _traffic(one)
+    traffic, seed = _traffic(_of(one))
     where = one.conditions
     return Conditions(
         engine=where.engine, engine_version=where.engine_version, model=where.model, machine=where.machine,
@@ -41,9 +41,10 @@ def conditions_of(one: Measured) -> Conditions:
     )  # fmt: skip
 
 
-def _traffic(one: Measured | None) -> tuple[dict[str, Any], int | None]:
-    if one is None:
-        return {}, None
-    said = {name: value for name, value in one.conditions.traffic.items() if name != "seed"}
-    seed = one.conditions.traffic.get("seed")
-    return {**said, "block_ns": one.conditions.block_ns}, seed if isinstance(seed, int) else None
+def _of(one: Measured) -> dict[str, Any]:
+    return {**one.conditions.traffic, "block_ns": one.conditions.block_ns}
+
+
+def _traffic(said: Mapping[str, Any]) -> tuple[dict[str, Any], int | None]:
+    seed = said.get("seed")
+    return {name: value for name, value in said.items() if name != "seed"}, seed if isinstance(seed, int) else None

@@ -68,6 +68,8 @@ def _came(state: State) -> str:
         return f"kept {_kept(state, kept[0])}"
     if kept:
         return f"kept {words(state.present)}, in {len(kept)} steps: {'; '.join(_kept(state, t) for t in kept)}"
+    if undone := [t for t in state.trials if t.end == "undone"]:
+        return f"nothing is kept any more: {'; '.join(_kept(state, t) for t in undone)} was undone"
     if not state.trials:
         return "nothing was tried"
     if state.started is not None and state.started.mode == "try":

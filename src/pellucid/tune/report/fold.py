@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final
 
 from pellucid.core.errors import Failed
 from pellucid.tune import events as e
@@ -25,6 +27,7 @@ from pellucid.tune.space import words
 from pellucid.tune.state import State, fold
 
 Outcomes = Mapping[int, Measured | str]      # by trial; why there is none, in words
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 UNNAMED = "the journal names no outcome"
 
 
@@ -39,8 +42,10 @@ class _Told:
     notes: list[str] = field(default_factory=list)
 
 
-def of_session(session: str, entries: Sequence[Entry], outcomes: Outcomes, chain: Chain) -> Report:
-    """Never raises for what is in the entries."""
+def of_session(
+    session: str, entries: Sequence[Entry], outcomes: Outcomes, chain: Chain, asked: Mapping[str, Any] = NOTHING,
+) -> Report:
+    """Never raises for what is in the entries. `asked` is the traffic that was asked for, and the seed."""
     told = _told(entries)
     state = told.state
     trials = tuple(
@@ -51,7 +56,7 @@ def of_session(session: str, entries: Sequence[Entry], outcomes: Outcomes, chain
                    for t in state.trials if (row := compared(t)) is not None)  # fmt: skip
     return Report(
         id=session, kind="session", ending=ending(state, chain.running), trials=trials, claims=claims, chain=chain,
-        conditions=conditions(state, [m for m in outcomes.values() if isinstance(m, Measured)]),
+        conditions=conditions(state, [m for m in outcomes.values() if isinstance(m, Measured)], asked),
         observations=tuple(told.observations),
         refused=tuple(Refusal(proposed(r.proposal), r.check, r.reason) for r in state.refused),
         waiting=tuple(map(proposed, state.queue)) if state.finished is None else (),
@@ -106,7 +111,7 @@ def _note(told: _Told, event: e.AnyEvent, wall_ns: int) -> None:
         case e.Observed():
             told.observations.append(Observation(event.run, event.says, None, ()))
         case e.Diagnosed() if told.observations:
-            ids = tuple(str(f.get("rule") or f.get("id") or "a finding without a name") for f in event.findings)
+            ids = tuple(str(f.get("id", "a finding without an id")) for f in event.findings)
             told.observations[-1] = replace(told.observations[-1], verdict=event.verdict, findings=ids)
         case e.Proposed():
             told.notes += event.trouble
@@ -120,7 +125,9 @@ def _note(told: _Told, event: e.AnyEvent, wall_ns: int) -> None:
             told.notes.append(f"a process was killed, and another one took over{_torn(event.torn_bytes)}")
         case e.Interrupted():
             told.notes.append(f"interrupted: {event.says}")
-    if hasattr(event, "trial"):
+        case e.Undone():
+            told.notes.append(f"trial {event.trial} was undone: {event.says}")
+    if hasattr(event, "trial") and not isinstance(event, e.Undone):
         told.seen[number].last_wall_ns = wall_ns
 
 

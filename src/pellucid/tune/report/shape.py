@@ -18,7 +18,8 @@ from pellucid.tune.events import Broke, Claim, Held, Measure
 from pellucid.tune.fidelity.verdict import Fidelity
 from pellucid.tune.space import Value
 
-State = Literal["kept", "rolled back", "not rolled back", "running", "cut off", "tried"]    # tried: a trial alone
+# tried: a trial alone, which is judged and never kept
+State = Literal["kept", "rolled back", "not rolled back", "undone", "running", "cut off", "tried"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,8 @@ def _speed(one: was.Trial, measured: Measured | None) -> Speed | None:
     if one.speed is None:
         return None
     s = one.speed
-    return Speed(s.word, measured.reason if measured else "", s.measures, s.guards, s.pairs_count, s.duration_ns,
+    reason = measured.reason if measured else str(s.evidence.get("reason", ""))
+    return Speed(s.word, reason, s.measures, s.guards, s.pairs_count, s.duration_ns,
                  s.minutes_needed, one.started.error_ratio)  # fmt: skip
 
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 from pellucid.tune import events as e
 from pellucid.tune.effect.judge import Effect, MetricEffect
@@ -16,14 +16,18 @@ from pellucid.verbs.loop.trial.outcome import FILE, Outcome
 def speed(trial: int, outcome: Outcome) -> e.SpeedJudged | e.Broke:
     """Trouble of the candidate is its end; without a pair there is no verdict, which is no reason to keep anything."""
     if outcome.word not in get_args(e.SpeedWord):
-        return e.Broke("candidate", outcome.reason)
+        return e.Broke("candidate", outcome.reason, _evidence(outcome))
     effect = outcome.effect
     return e.SpeedJudged(
         trial, outcome.word, measures=_measures(effect), guards=_guards(effect),  # type: ignore[arg-type]
         pairs_count=len(outcome.pairs), duration_ns=outcome.took_ns,
         minutes_needed=effect.minutes_needed if effect else None,
-        evidence={"reason": outcome.reason, "outcome": str(outcome.folder / FILE), "notes": list(outcome.notes)},
+        evidence=_evidence(outcome),
     )  # fmt: skip
+
+
+def _evidence(outcome: Outcome) -> dict[str, Any]:
+    return {"reason": outcome.reason, "outcome": str(outcome.folder / FILE), "notes": list(outcome.notes)}
 
 
 def _measures(effect: Effect | None) -> tuple[e.Measure, ...]:
