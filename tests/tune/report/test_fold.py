@@ -12,7 +12,7 @@ from pellucid.tune.effect.pairs import Pair
 from pellucid.tune.report.fold import UNNAMED, of_session, of_trial, outcomes_named
 from pellucid.tune.report.measured import Measured
 from pellucid.tune.report.shape import Chain
-from pellucid.tune.report.trial import NO_REQUESTS
+from pellucid.tune.report.trial import NO_REQUESTS, NOT_ENDED
 from tests.tune.report.made import DONE, GOAL, KEPT, SEEN, SESSION, A, B, journal, many, outcome, same, told, whole
 from tests.tune.report.made import boot_fault as no_boot
 from tests.tune.session import ALLOWED, MIN_NS, STARTED, better, fidelity, start
@@ -61,6 +61,7 @@ def test_a_session_that_was_killed_says_what_comes_first() -> None:
     assert "its process is gone in trial 1, which its next process takes back first. So far: nothing" in made.ending
     assert (made.trials[0].state, made.trials[0].took_ns) == ("cut off", None)
     assert [w.candidate for w in made.waiting] == ["max_running_requests=64"]
+    assert [m.partition(": ")[2] for m in made.trials[0].missing] == [NOT_ENDED] * 3
     assert told(*QUEUED, ALLOWED, start(1), running=True).trials[0].state == "running"
 
 

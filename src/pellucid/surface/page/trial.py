@@ -13,7 +13,7 @@ from pellucid.surface.page.figures import Figures
 from pellucid.surface.page.html import Part, bullets, e, pairs, said, table
 from pellucid.tune.events import Claim
 from pellucid.tune.report.ending import change
-from pellucid.tune.report.shape import Course, Proposed, Ruling, Speed, Trial
+from pellucid.tune.report.shape import Course, Proposed, Ruling, Trial
 
 ALERT = ("not rolled back", "cut off")
 COURSE = ("Change of the candidate over the present configuration after each pair. Dotted: the ends of the confidence "
@@ -28,7 +28,7 @@ def section(trial: Trial, figures: Figures) -> Element:
         e("p", e("b", f"{_first(trial.state)}"), ": ", said(trial.why)) if trial.why else None,
         pairs(_origin(trial)),
         *_trouble(trial),
-        *_speed(trial.speed),
+        *_speed(trial),
         *_over_time(trial.courses, figures),
         *_blocks(trial, figures),
         *answers(trial.answers),
@@ -83,10 +83,11 @@ def _trouble(trial: Trial) -> Iterable[Part]:
             yield e("pre", "\n".join(one.log_tail), class_="said")
 
 
-def _speed(speed: Speed | None) -> Iterable[Part]:
+def _speed(trial: Trial) -> Iterable[Part]:
+    speed = trial.speed
     yield e("h4", "Speed")
     if speed is None:
-        yield e("p", "No verdict: the trial ended before it.")
+        yield e("p", "No verdict yet." if trial.took_ns is None else "No verdict: the trial ended before it.")
         return
     once = "" if not speed.error_ratio else f"; were it no better, it is called so once in {1 / speed.error_ratio:,.0f}"
     took = f"{counted(speed.pairs_count, 'pairs of blocks')}, {duration(speed.duration_ns)}{once}."

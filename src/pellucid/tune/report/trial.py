@@ -19,6 +19,8 @@ from pellucid.tune.report.shape import Answers, Course, Look, Proposed, Ruling, 
 
 NO_REQUESTS = "the latency of each request: a trial keeps the median and the 95th percentile of each block"
 
+NOT_ENDED = "the trial is not at its end"
+
 
 @dataclass(slots=True)
 class Seen:
@@ -108,11 +110,11 @@ def _missing(
 ) -> tuple[str, ...]:
     found = []
     if not any(course.looks for course in courses):
-        found.append("the verdict over time: no pair was looked at")
+        found.append(f"the verdict over time: {'no pair was looked at' if one is None or one.end else NOT_ENDED}")
     elif any(course.margin_ratio is None for course in courses):
         found.append("margins in the verdict over time: the journal does not hold them")
     if isinstance(outcome, str):
-        found.append(f"the blocks of both arms: {outcome}")
+        found.append(f"the blocks of both arms: {outcome if one is None or one.end else NOT_ENDED}")
     elif not outcome.pairs:
         found.append("the blocks of both arms: no pair was measured")
     else:
@@ -129,4 +131,4 @@ def _unjudged(one: was.Trial | None, outcome: Measured | str) -> str:
         return outcome.fidelity_blind
     if one is not None and one.speed is not None and not was.fast(one.speed):
         return "it was not found faster with everything else held, so its answers were not asked for"
-    return "the trial ended before it"
+    return "the trial ended before it" if one is None or one.end else NOT_ENDED
