@@ -109,10 +109,10 @@ def _refused(session: Session, refused: Refused) -> dict[str, Any]:
 
 
 def _times(session: Session) -> dict[int, list[int]]:
-    """Wall-clock ns of the entries of each trial."""
+    """Wall-clock ns of the entries of each trial, while it lasted."""
     times: dict[int, list[int]] = {}
     for entry in session.entries:
-        if isinstance(number := entry.payload.get("trial"), int):
+        if isinstance(number := entry.payload.get("trial"), int) and entry.kind != "undone":
             times.setdefault(number, []).append(entry.wall_ns)
     return times
 

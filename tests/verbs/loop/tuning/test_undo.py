@@ -30,9 +30,11 @@ def session(home: Path, *more: e.AnyEvent) -> str:
 
 def test_undo_gives_the_command_of_before_and_is_in_the_log(tmp_path: Path) -> None:
     name = session(tmp_path, e.Finished("done", "kept"))
+    (before,) = trials(tmp_path, None).rows
     undone = undo(tmp_path, None)
     assert (undone.session, undone.candidate, undone.command) == (name, "max_running_requests=64", STARTED.command)
-    assert [r["state"] for r in trials(tmp_path, None).rows] == ["undone"]
+    (row,) = trials(tmp_path, None).rows
+    assert (row["state"], row["duration_ns"]) == ("undone", before["duration_ns"])
     found = audit(tmp_path, None)
     assert (found.breaks, found.rows[-1]["kind"]) == ((), "undone")
     with pytest.raises(CannotAnswer, match="nothing is kept"):
