@@ -110,7 +110,8 @@ def play(script: Script) -> None:
     script.sent("budget", {"scheduled_token_budget": 64}, lambda: prompts(pick, 4, 400, 4))
     script.sent("threshold", {"long_prefill_threshold": 100}, lambda: prompts(pick, 4, 400, 4))
     script.sent("drafts", {"no_drafts_for_tasks": ["plain", "spoken"]}, lambda: copies(pick))
-    script.sent("admission", {"queued_requests_cap": 2}, lambda: prompts(pick, 6, 20, 60))
+    # Not streams: one that has begun is answered with 200, and with the error in it.
+    script.sent("admission", {"queued_requests_cap": 2}, lambda: prompts(pick, 6, 20, 60, stream=False))
     script.seen["refused"] = [refusal(script.desk, values) for values in REFUSED]
     script.send("refused", prompts(pick, 2, 20, 8))
     set_values(script.desk, {"sequence_cap": 6}, 30)

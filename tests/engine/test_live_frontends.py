@@ -47,7 +47,8 @@ def test_a_cap_is_taken_by_both_and_given_back_by_both(two: tuple[Served, Desk])
     served, desk = two
     assert [(c.old, c.new) for c in set_values(desk, {KNOB: 1}, 60).changes] == [(None, 1)] * 2
     pick = random.Random(2)
-    codes = [r.status for r in send(served.url, served.model, [Ask(0, tokens(pick, 20), 80) for _ in range(8)])]
+    asks = [Ask(0, tokens(pick, 20), 80, stream=False) for _ in range(8)]
+    codes = [r.status for r in send(served.url, served.model, asks)]
     assert (1 <= codes.count(200) <= 2, set(codes)) == (True, {200, 503})     # each counts its own
     revert(desk)
     assert [p.value for p in capped(desk)] == [None, None]
