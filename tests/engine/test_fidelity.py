@@ -40,11 +40,12 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Engine, 
 
     with ThreadPoolExecutor() as pool:
         started = [pool.submit(one, 0), pool.submit(one, 1, "--speculative-config", NGRAM)]
-    both = [future.result() for future in started]
-    yield both[0], both[1]
-    for engine in both:
-        if engine.process.poll() is None:
-            stop(engine, 20)
+    try:
+        yield started[0].result(), started[1].result()
+    finally:
+        for engine in [future.result() for future in started if not future.exception()]:
+            if engine.process.poll() is None:
+                stop(engine, 20)
 
 
 def judged(candidate: str, reference: str, prompts: int, temperature: float | None = None) -> Fidelity:
