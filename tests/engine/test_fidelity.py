@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from pellucid.core.units import S_NS
-from pellucid.testing.engine import Engine, stop
+from pellucid.testing.engine import Engine, free_port, stop
 from pellucid.verbs.loop.fidelity import Engines, Fidelity, Plan, fidelity
 from pellucid.workload.neutral import neutral
 from tools import real_engine
@@ -40,11 +40,12 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Engine, 
 
     with ThreadPoolExecutor() as pool:
         started = [pool.submit(one, 0), pool.submit(one, 1, "--speculative-config", NGRAM)]
-    both = [future.result() for future in started]
-    yield both[0], both[1]
-    for engine in both:
-        if engine.process.poll() is None:
-            stop(engine, 20)
+    try:
+        yield started[0].result(), started[1].result()
+    finally:
+        for engine in [future.result() for future in started if not future.exception()]:
+            if engine.process.poll() is None:
+                stop(engine, 20)
 
 
 def judged(candidate: str, reference: str, prompts: int, temperature: float | None = None) -> Fidelity:
@@ -134,9 +135,8 @@ def test_other_weights_are_different(engines: tuple[Engine, Engine], tmp_path: P
     assert found.forced is not None and found.forced.word == "different"
 
 
-def test_the_command_says_that_an_engine_which_died_failed(engines: tuple[Engine, Engine]) -> None:
-    """The candidate was stopped by the test before."""
-    words = ("fidelity", "--candidate", engines[1].url, "--reference", engines[0].url, "--json")
+def test_the_command_says_that_an_engine_which_is_not_there_failed(engines: tuple[Engine, Engine]) -> None:
+    words = ("fidelity", "--candidate", real_engine.url(free_port()), "--reference", engines[0].url, "--json")
     command = [str(Path(sys.executable).with_name("pellucid")), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1, done.stderr
