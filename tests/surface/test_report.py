@@ -24,7 +24,7 @@ def test_the_newest_session_becomes_a_page_that_is_not_written_over(home: Path) 
     out = home / "loop.html"
     done = pellucid(home, "report", "--out", str(out))
     assert (done.returncode, done.stdout) == (0, "")
-    assert "Nothing beats the present configuration; 2 trials" in done.stderr
+    assert "Nothing was shown to beat the present configuration; 2 trials" in done.stderr
     assert out.read_text().startswith("<!doctype html>")
     again = pellucid(home, "report", SESSION[:8], "--out", str(out))
     assert (again.returncode, "is there already. Try: --force" in again.stderr) == (2, True)

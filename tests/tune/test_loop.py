@@ -8,10 +8,22 @@ import pytest
 
 from pellucid.core.errors import Failed
 from pellucid.tune import events as e
-from pellucid.tune.loop import Finish, next_action
+from pellucid.tune.loop import Finish, next_action, summary
 from pellucid.tune.space import Setting
 from pellucid.tune.state import State, replay
-from tests.tune.session import MIN_NS, Killed, World, proposal, resumed, session
+from tests.tune.session import (
+    ALLOWED,
+    MIN_NS,
+    STARTED,
+    Killed,
+    World,
+    better,
+    proposal,
+    resumed,
+    session,
+    start,
+    state_after,
+)
 
 A, B = proposal(("max_running_requests", 64)), proposal(("step_token_budget", 512))
 
@@ -54,6 +66,15 @@ def test_nothing_beats_the_present_configuration_is_a_right_ending() -> None:
     assert (state.finished.word, world.serving, world.running) == ("done", "as found", set())
     assert state.finished.says.startswith("nothing beats the present configuration (2 trials")
     assert [t.says for t in state.trials] == ["speed: no difference"] * 2
+
+
+@pytest.mark.parametrize(("word", "says"), [
+    ("worse", "nothing beats"), ("no difference", "nothing beats"), ("inconclusive", "nothing was shown to beat"),
+])  # fmt: skip
+def test_that_nothing_beats_it_is_said_only_where_every_trial_has_told(word: e.SpeedWord, says: str) -> None:
+    state = state_after(STARTED, e.Observed("r", ""), e.Diagnosed("", []), e.Proposed((A,), True), ALLOWED, start(1),
+                        better(1, word=word), e.RolledBack(1, ""))  # fmt: skip
+    assert summary(state).startswith(f"{says} the present configuration")
 
 
 def test_no_proposal_is_an_ending_too() -> None:

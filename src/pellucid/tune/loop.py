@@ -195,7 +195,8 @@ def why_not(state: State) -> str:
     if trial.speed is None:
         return "it ended without a verdict on speed"
     if trial.speed.word != "better":
-        return f"speed: {trial.speed.word}"
+        reason = trial.speed.evidence.get("reason")
+        return f"speed: {trial.speed.word}" + (f", {reason}" if reason else "")
     if not fast(trial.speed):
         lost = [g for g in trial.speed.guards if g.held is not True]
         return "; ".join(f"{g.name} {'was not seen' if g.held is None else 'did not hold'}: {g.says}" for g in lost)
@@ -215,4 +216,10 @@ def summary(state: State) -> str:
         return f"kept {words(state.present)} ({took})"
     if not state.trials:
         return f"nothing was tried ({took})"
-    return f"nothing beats the present configuration ({took})"
+    return f"{beaten(state)} ({took})"
+
+
+def beaten(state: State) -> str:
+    """An end without a keep. That nothing beats it is said only where every trial has told so."""
+    told = all(t.speed is not None and t.speed.word in ("worse", "no difference") for t in state.trials)
+    return "nothing beats the present configuration" if told else "nothing was shown to beat the present configuration"

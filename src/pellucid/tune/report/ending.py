@@ -11,6 +11,7 @@ from typing import Final
 
 from pellucid.core.units import duration, percent
 from pellucid.tune.events import Measure
+from pellucid.tune.loop import beaten
 from pellucid.tune.report.measured import Measured
 from pellucid.tune.slo import GOALS
 from pellucid.tune.space import words
@@ -75,7 +76,7 @@ def _came(state: State) -> str:
     if state.started is not None and state.started.mode == "try":
         return "one trial, which is judged and never kept"
     ended = state.finished is not None and state.finished.word == "done"
-    return "nothing beats the present configuration" if ended else "nothing was kept"
+    return beaten(state) if ended else "nothing was kept"
 
 
 def _kept(state: State, trial: Trial) -> str:
