@@ -43,7 +43,8 @@ def left(folder: Path) -> list[str]:
 
 def test_a_candidate_that_dies_is_taken_back_and_nothing_beats_the_present_one(tmp_path: Path) -> None:
     done = tuned(wish(tmp_path, "--odd", "7=die"), tmp_path / "home")
-    assert done.json()["ending"] == "done" and "nothing was shown to beat the present configuration" in done.json()["says"]
+    assert done.json()["ending"] == "done"
+    assert done.json()["says"].startswith("nothing was shown to beat the present configuration")
     assert [(r["state"], "died" in r["why"]) for r in done.rows] == [("rolled back", True)]
     assert left(tmp_path) == []
     assert audit(tmp_path / "home", None).breaks == ()
