@@ -11,7 +11,7 @@ SIGHTED := .models/tiny-sighted/made
 PYTEST := $(PELLUCID) -m pytest -q
 export PYTORCH_INDEX
 
-.PHONY: setup engine both demo demo-tune test check bench
+.PHONY: setup engine both demo demo-tune test test-verdicts check bench
 .DELETE_ON_ERROR:
 
 setup: .venv/made
@@ -31,7 +31,11 @@ demo-tune: both
 test: export HYPOTHESIS_PROFILE = thorough
 test: both .prometheus/made
 	$(PYTEST) -n 2 -m "not engine"
-	$(PYTEST) -m engine
+	$(PYTEST) -m "engine and not verdict"
+
+# Trials of two engines, seen through. They want a machine that nobody else uses.
+test-verdicts: both
+	$(PYTEST) -m verdict
 
 check: setup
 	.venv/bin/ruff check .

@@ -64,6 +64,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next((folder / "home" / "noise").glob("*.jsonl"))
 
 
+@pytest.mark.verdict
 def test_noise_judged_as_a_trial_is_not_better(known: Path) -> None:
     """Two of the starts as if the second engine were a candidate, beside what the others tell."""
     pairs = noise.pairs(known)
@@ -73,12 +74,14 @@ def test_noise_judged_as_a_trial_is_not_better(known: Path) -> None:
         assert judge(chosen, Spend(1), Aim(), two_engines(others)).word != "better"
 
 
+@pytest.mark.verdict
 def test_one_seat_for_many_is_worse(known: Path) -> None:
     outcome = tried(replace(wish(known.parents[2], 16, "max_num_seqs=1"), noise=known))
     assert (outcome.word, outcome.settings) == ("worse", {"max_running_requests": 1}), outcome.reason
     assert outcome.conditions.engine_version.startswith("0.")
 
 
+@pytest.mark.verdict
 def test_seats_for_all_are_better_than_one(known: Path) -> None:
     outcome = tried(replace(wish(known.parents[2], 1, "max_num_seqs=16"), noise=known))
     assert outcome.word == "better", outcome.reason
