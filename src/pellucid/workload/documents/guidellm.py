@@ -186,7 +186,7 @@ def _turn(raw: msgspec.Raw) -> Turn:
 def _sampling(raw: msgspec.Raw) -> _Sampling:
     """Of the arguments as an object, or as text of one; nothing where they are of another shape."""
     try:
-        text = msgspec.json.decode(raw, type=str).encode() if bytes(raw[:1]) == b'"' else raw
+        text = msgspec.json.decode(raw, type=str).encode() if bytes(raw).startswith(b'"') else raw
         return msgspec.json.decode(text, type=_Arguments).body or _Sampling()
     except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
         return _Sampling()

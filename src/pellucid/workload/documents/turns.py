@@ -79,7 +79,7 @@ def said_setting(value: Said) -> float | None:
         return None
     try:
         number = float(value)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise Unfit(UNREADABLE) from error
     if not math.isfinite(number) or number < 0:
         raise Unfit(UNREADABLE)

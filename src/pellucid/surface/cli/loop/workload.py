@@ -21,9 +21,10 @@ HELP = """Make a workload file of a run or of somebody's trace, and say what it 
     pellucid workload show chat.parquet
     pellucid workload synthesise chat.parquet prompts.jsonl.gz --vocabulary 151643 --limit 100
 
-A workload is arrivals, lengths, and what prompts share, as numbers of blocks; no text and no token ids. Traces that are
-read: Mooncake, Azure, BurstGPT, ShareGPT lengths, LLMServingSim, Vidur, and ServeGen clients, from which requests are
-drawn. What a file is, is seen from its contents; packed with gzip or not."""
+A workload is arrivals, lengths, and what prompts share, as numbers of blocks; no text and no token ids. It reads traces
+(Mooncake, Azure, BurstGPT, ShareGPT lengths, LLMServingSim, Vidur, ServeGen clients, from which requests are drawn),
+AIPerf's profile_export.jsonl, GuideLLM's JSON reports, and OTLP spans as JSON. What a file is, is seen from its
+contents; packed with gzip or not."""
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
