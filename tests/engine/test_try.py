@@ -47,9 +47,16 @@ def tried(what: Wish, say: Callable[[str], None] = print) -> Outcome:
 
 
 def ours() -> set[int]:
-    """Engines of this checkout, their launchers and recorders, and guardians; of others that run there may be some."""
-    marks = ("api_server", "launch.guardian", "surface.cli record")
-    return {m.pid for m in alive() if m.name.startswith("VLLM::") or any(mark in m.command for mark in marks)}
+    """Engines with the probe, their launchers and recorders, and guardians. Engines without it are somebody else's."""
+    marks = ("launch.guardian", "surface.cli record", "surface.cli run")
+    return {m.pid for m in alive() if any(mark in m.command for mark in marks) or _has_probe(m.pid)}
+
+
+def _has_probe(pid: int) -> bool:
+    try:
+        return b"PELLUCID_DIR=" in Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
 
 
 @pytest.fixture(scope="module")
