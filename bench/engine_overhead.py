@@ -13,6 +13,7 @@ wrappers' own call, tenths of a microsecond each. The ratio's interval is a t in
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import os
 import platform
@@ -23,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -38,6 +40,7 @@ from tools.recording import launch
 FLAGS = ("--max-model-len", "2048", "--max-num-seqs", "16", "--load-format", "dummy")
 READY_S = 400.0
 PELLUCID = (sys.executable, "-c", "import sys; from pellucid.surface.cli import main; sys.exit(main())")
+SETTLE_S = 3 * FLUSH_EVERY_S
 MEASURES = ("gap between tokens p50", "gap between tokens p99", "output tokens/s")
 
 
@@ -85,8 +88,9 @@ def begin(asked: argparse.Namespace, env: dict[str, str], log: Path) -> Engine:
     return engine
 
 
-def pairs(asked: argparse.Namespace, load: Load) -> list[list[float]]:
-    """Ratios looking ÷ paused by round, in the order of MEASURES."""
+@contextlib.contextmanager
+def recorded(asked: argparse.Namespace) -> Iterator[tuple[Engine, Path | None]]:
+    """An engine that serves and is recorded, and the file that pauses its probe; None where it is to look always."""
     with tempfile.TemporaryDirectory(prefix="pellucid-bench-", dir="/dev/shm") as rings, \
             tempfile.TemporaryDirectory() as home:  # fmt: skip
         recorder = subprocess.Popen((*PELLUCID, "record", rings), env={**os.environ, "PELLUCID_HOME": home},
@@ -94,9 +98,7 @@ def pairs(asked: argparse.Namespace, load: Load) -> list[list[float]]:
         engine: Engine | None = None
         try:
             engine = begin(asked, {"PELLUCID_DIR": rings}, Path(home) / "engine.log")
-            for seed in (0, 1):
-                load(engine, seed)     # the first loads pay for what is set up late
-            return [_pair(engine, load, n, None if asked.null else Path(rings) / PAUSE) for n in range(asked.rounds)]
+            yield engine, None if asked.null else Path(rings) / PAUSE
         finally:
             if engine is not None:
                 stop(engine, 30)
@@ -104,14 +106,27 @@ def pairs(asked: argparse.Namespace, load: Load) -> list[list[float]]:
             recorder.wait()
 
 
+def pairs(asked: argparse.Namespace, load: Load) -> list[list[float]]:
+    """Ratios looking ÷ paused by round, in the order of MEASURES."""
+    with recorded(asked) as (engine, pause):
+        for seed in (0, 1):
+            load(engine, seed)     # the first loads pay for what is set up late
+        return [_pair(engine, load, n, pause) for n in range(asked.rounds)]
+
+
+def turn(pause: Path | None, paused: bool) -> None:
+    """Has the probe pause or look, and waits until it does: it looks for the file as often as it empties its outbox."""
+    if pause is not None and paused:
+        pause.touch()
+    elif pause is not None:
+        pause.unlink(missing_ok=True)
+    time.sleep(SETTLE_S)
+
+
 def _pair(engine: Engine, load: Load, n: int, pause: Path | None) -> list[float]:
     seen: dict[bool, tuple[float, float, float]] = {}
     for paused in (False, True) if n % 2 == 0 else (True, False):
-        if pause is not None and paused:
-            pause.touch()
-        elif pause is not None:
-            pause.unlink(missing_ok=True)
-        time.sleep(3 * FLUSH_EVERY_S)      # the probe looks for the file as often as it empties its outbox
+        turn(pause, paused)
         seen[paused] = load(engine, n + 2)
     return [a / b for a, b in zip(seen[False], seen[True], strict=True)]
 
@@ -123,6 +138,14 @@ def interval(ratios: list[float]) -> tuple[float, float, float]:
     if len(logs) > 1:
         half = float(stats.t.ppf(0.975, len(logs) - 1)) * statistics.stdev(logs) / math.sqrt(len(logs))
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+
+
+def report(found: list[list[float]], null: bool, digits: int) -> None:
+    """A line for each of MEASURES."""
+    other = "looking" if null else "paused"
+    for name, ratios in zip(MEASURES, zip(*found, strict=True), strict=True):
+        mean, low, high = (f"{value:.{digits}f}" for value in interval(list(ratios)))
+        print(f"{name:24} looking ÷ {other}  {mean}  (95 % interval {low} to {high})")
 
 
 def main() -> int:
@@ -141,10 +164,7 @@ def main() -> int:
     how = asked.command or f"CPU engine, {real_engine.dtype()}"
     print(f"conditions: {platform.machine()}, {os.cpu_count()} cores, {asked.model}, {how}; {load.requests} requests "
           f"at once, {load.prompt} + {load.output} tokens, {len(found)} pairs, load {os.getloadavg()[0]:.1f}")
-    other = "looking" if asked.null else "paused"
-    for name, ratios in zip(MEASURES, zip(*found, strict=True), strict=True):
-        mean, low, high = interval(list(ratios))
-        print(f"{name:24} looking ÷ {other}  {mean:.3f}  (95 % interval {low:.3f} to {high:.3f})")
+    report(found, asked.null, 3)
     return 0
 
 

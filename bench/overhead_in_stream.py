@@ -20,23 +20,18 @@ import math
 import os
 import platform
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
-from pellucid_probe.process import FLUSH_EVERY_S, PAUSE
-
-from bench.engine_overhead import MEASURES, PELLUCID, begin, interval
-from pellucid.testing.engine import Engine, stop
+from bench.engine_overhead import MEASURES, SETTLE_S, recorded, report, turn
+from pellucid.testing.engine import Engine
 from pellucid.testing.traffic import TEXT, TOKENS, Ask, Reply, send
 from tools import real_engine
 
-SETTLE_S = 3 * FLUSH_EVERY_S
 TAIL_S = 0.5                   # from the last window's end until the connections are closed
 LEAST_GAPS = 200               # of a window: its p99 is no figure with fewer
 ORDERS = ((False, True, True, False), (True, False, False, True))      # paused?
@@ -54,11 +49,7 @@ def a_round(
     time.sleep(asked.lead)
     windows: list[Window] = []
     for paused in ORDERS[n % 2]:
-        if pause is not None and paused:
-            pause.touch()
-        elif pause is not None:
-            pause.unlink(missing_ok=True)
-        time.sleep(SETTLE_S)
+        turn(pause, paused)
         start = time.monotonic_ns()
         time.sleep(asked.window)
         windows.append((paused, start, time.monotonic_ns()))
@@ -95,21 +86,9 @@ def ratios(replies: Sequence[Reply], windows: Sequence[Window]) -> list[float]:
 
 
 def rounds(asked: argparse.Namespace) -> list[list[float]]:
-    with tempfile.TemporaryDirectory(prefix="pellucid-bench-", dir="/dev/shm") as rings, \
-            tempfile.TemporaryDirectory() as home:  # fmt: skip
-        recorder = subprocess.Popen((*PELLUCID, "record", rings), env={**os.environ, "PELLUCID_HOME": home},
-                                    stderr=subprocess.DEVNULL)  # fmt: skip
-        engine: Engine | None = None
-        try:
-            engine = begin(asked, {"PELLUCID_DIR": rings}, Path(home) / "engine.log")
-            pause = None if asked.null else Path(rings) / PAUSE
-            seen = [a_round(engine, asked, pause, n) for n in range(asked.rounds + 1)]
-            return [ratios(*one) for one in seen[1:]]      # the first pays for what is set up late
-        finally:
-            if engine is not None:
-                stop(engine, 30)
-            recorder.terminate()
-            recorder.wait()
+    with recorded(asked) as (engine, pause):
+        seen = [a_round(engine, asked, pause, n) for n in range(asked.rounds + 1)]
+    return [ratios(*one) for one in seen[1:]]      # the first pays for what is set up late
 
 
 def main() -> int:
@@ -130,10 +109,7 @@ def main() -> int:
     print(f"conditions: {platform.machine()}, {os.cpu_count()} cores, {asked.model}, {how}; {asked.requests} streams "
           f"of {asked.prompt} + {asked.output} tokens, windows of {asked.window:.1f} s, {len(found)} rounds of four, "
           f"load {os.getloadavg()[0]:.1f}")
-    other = "looking" if asked.null else "paused"
-    for name, values in zip(MEASURES, zip(*found, strict=True), strict=True):
-        mean, low, high = interval(list(values))
-        print(f"{name:24} looking ÷ {other}  {mean:.4f}  (95 % interval {low:.4f} to {high:.4f})")
+    report(found, asked.null, 4)
     return 0
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from pellucid.tune import events as e
 from pellucid.tune import loop
+from pellucid.tune.effect.spend import Spend
 from pellucid.tune.journal import Entry, line
 from pellucid.tune.space import Setting, Value, candidate
-from pellucid.tune.state import State, error_share, fold, replay
+from pellucid.tune.state import State, fold, replay
 
 MIN_NS = 60_000_000_000
 STARTED = e.Started(
@@ -27,7 +28,7 @@ def proposal(*settings: tuple[str, Value], source: str = "", claim: e.Claim | No
 
 
 def start(trial: int) -> e.TrialStarted:
-    return e.TrialStarted(trial, "beside", error_share(STARTED.error_ratio, trial))
+    return e.TrialStarted(trial, "beside", Spend(trial, STARTED.error_ratio).level)
 
 
 def better(trial: int, word: e.SpeedWord = "better", held: bool | None = True, ratio: float = 1.2) -> e.SpeedJudged:

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from pellucid.core.errors import Failed
 from pellucid.tune import events as e
+from pellucid.tune.effect.spend import Spend
 from pellucid.tune.journal import Entry, line
 from pellucid.tune.space import Setting, words
-from pellucid.tune.state import State, error_share, fold, replay
+from pellucid.tune.state import State, fold, replay
 from tests.tune.session import ALLOWED, STARTED, better, fidelity, proposal, start, state_after
 
 A, B = proposal(("max_running_requests", 64)), proposal(("step_token_budget", 512))
@@ -105,7 +106,7 @@ def test_time_that_nobody_worked_is_not_spent() -> None:
 
 
 def test_all_shares_together_are_at_most_the_whole() -> None:
-    shares = [error_share(0.05, k) for k in range(1, 2000)]
+    shares = [Spend(k, 0.05).level for k in range(1, 2000)]
     assert 0.0499 < sum(shares) <= 0.05
 
 

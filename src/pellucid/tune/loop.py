@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from pellucid.core.errors import PellucidError
 from pellucid.core.units import counted, duration
 from pellucid.tune import events as e
+from pellucid.tune.effect.spend import Spend
 from pellucid.tune.memory import Way
 from pellucid.tune.space import Candidate, words
-from pellucid.tune.state import State, error_share, fast, fold
+from pellucid.tune.state import State, fast, fold
 
 MOST_DRY_ROUNDS = 3      # chosen: an outside program reads why it was refused, and may do better twice
 
@@ -142,7 +143,7 @@ def _search(state: State, left_ns: int) -> Action:
     if state.phase == "ready":
         assert state.started is not None and state.way is not None
         number = len(state.trials) + 1
-        share = error_share(state.started.error_ratio, number)
+        share = Spend(number, state.started.error_ratio).level
         return RunTrial(number, state.queue[0], state.way, share, left_ns)
     dry = state.dry_rounds_count + (not state.round_tried)
     if state.exhausted or dry >= MOST_DRY_ROUNDS:

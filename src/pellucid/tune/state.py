@@ -14,13 +14,13 @@ to be had. Time that nobody worked, between a kill and a resumption, is not spen
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from pellucid.core.errors import Failed
 from pellucid.tune import events as e
+from pellucid.tune.effect.spend import Spend
 from pellucid.tune.journal import Entry
 from pellucid.tune.memory import Way
 from pellucid.tune.space import Candidate, merged
@@ -133,12 +133,6 @@ def fold(state: State, event: e.AnyEvent, mono_ns: int) -> State:
             return _trial(timed, event)
 
 
-def error_share(total_ratio: float, trial: int) -> float:
-    """What trial k may spend of the session's error: 6/(πk)² of it. The shares of all trials there can be sum to the
-    whole (Euler: Σ 1/k² = π²/6), so how many there will be need not be known, and one more never takes from another."""
-    return total_ratio * 6 / (math.pi**2 * trial**2)
-
-
 def _proposed(state: State, event: e.Proposed) -> State:
     dry = 0 if state.round_tried else state.dry_rounds_count + 1
     return replace(state, phase="guarding" if event.proposals else "proposing", queue=event.proposals,
@@ -172,7 +166,7 @@ def _trial(state: State, event: e.AnyEvent) -> State:
         if event.trial != len(state.trials) + 1:
             raise ValueError(f"trial {event.trial} started where trial {len(state.trials) + 1} is due")
         total = state.started.error_ratio if state.started else 0.0
-        if event.error_ratio > error_share(total, event.trial) * (1 + 1e-9):     # as another machine rounds
+        if event.error_ratio > Spend(event.trial, total).level * (1 + 1e-9):     # as another machine rounds
             raise ValueError(f"trial {event.trial} would spend {event.error_ratio} of {total}, more than its share")
         if event.way != state.way:
             raise ValueError(f"trial {event.trial} started {event.way} where {state.way} was allowed")

@@ -10,8 +10,6 @@ state   recording · complete · interrupted (its recorder was killed: what reac
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ import pyarrow.parquet as pq
 
 import pellucid
 from pellucid.core.errors import AskedWrongly, CannotAnswer
+from pellucid.core.lock import held
 from pellucid.core.run import EXAMPLES, find_run, read_info, run_folders
 from pellucid.core.units import unit_of
 from pellucid.store.schema import TABLES
@@ -89,18 +88,8 @@ def state(folder: Path, files: dict[str, Files]) -> str:
 
 
 def is_recording(folder: Path) -> bool:
-    """Whether a recorder holds the run. Asks for a shared lock and lets go of it at once."""
-    try:
-        fd = os.open(folder / LOCK, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(fd)
-    return False
+    """Whether a recorder holds the run."""
+    return held(folder / LOCK)
 
 
 def _source(files: Files) -> dict[str, str | None]:

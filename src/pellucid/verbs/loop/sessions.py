@@ -20,6 +20,7 @@ from pathlib import Path
 
 from pellucid.core.clock import Anchor
 from pellucid.core.errors import AskedWrongly, CannotAnswer, Failed
+from pellucid.core.lock import held
 from pellucid.core.run import new_run_id
 from pellucid.core.whole import replacing
 from pellucid.tune import journal as j
@@ -126,7 +127,7 @@ def find_session(home: Path, wanted: str | None) -> Path:
 
 def read_session(folder: Path) -> Session:
     """Never raises for what is in the journal. Raises Failed where it cannot be opened."""
-    return _read(folder, _held(folder))
+    return _read(folder, held(folder / JOURNAL))
 
 
 def _read(folder: Path, running: bool) -> Session:
@@ -145,21 +146,6 @@ def _head(folder: Path) -> j.Head | None:
         return j.read_head((folder / HEAD).read_text(errors="replace"))
     except OSError:
         return None
-
-
-def _held(folder: Path) -> bool:
-    """Whether a process writes it. Asks for a shared lock and lets go of it at once."""
-    try:
-        fd = os.open(folder / JOURNAL, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(fd)
-    return False
 
 
 def _sync_folder(folder: Path) -> None:

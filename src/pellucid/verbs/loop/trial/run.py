@@ -27,8 +27,8 @@ from pellucid.core.units import S_NS
 from pellucid.tune.command import Command, changed
 from pellucid.tune.effect.pairs import toss
 from pellucid.tune.space import candidate, problems, read_setting, words
-from pellucid.verbs.loop.fidelity import Engines, Plan, fidelity
 from pellucid.verbs.loop.trial import noise
+from pellucid.verbs.loop.trial.answers import judge_answers
 from pellucid.verbs.loop.trial.arms.booted import Arm, Booted, boot, seen
 from pellucid.verbs.loop.trial.arms.place import Place, whole
 from pellucid.verbs.loop.trial.arms.shared import shared
@@ -40,10 +40,8 @@ from pellucid.verbs.loop.trial.pairing import Bench
 from pellucid.verbs.loop.trial.state import Known, Trial
 from pellucid.verbs.loop.trial.turns import NOISE_PAIRS, Kind, leave
 from pellucid.verbs.loop.trial.wish import Say, Wish
-from pellucid.workload.neutral import neutral
 
 SPARE_LEASE_S = 60.0      # chosen: above what a block may take, so that no lease ends in one
-PROMPTS_MOST = 1000       # more than any engine answers in the time
 LOCK = "running.lock"      # in the folder of trials
 
 
@@ -206,10 +204,9 @@ def _judge_answers(trial: Trial, bench: Bench) -> None:
         trial.fidelity_blind = "it was not asked for"
     else:
         trial.say(f"faster; are its answers the same? Up to {trial.wish.fidelity_s:.0f} s")
-        other, present = bench.other.target, bench.present.target
-        plan = Plan(int(trial.wish.fidelity_s * S_NS), seed=trial.wish.traffic.seed)
-        engines = Engines(other.url, present.url, present.headers)
-        trial.fidelity, trial.fidelity_blind = fidelity(engines, neutral(PROMPTS_MOST, plan.seed), plan), ""
+        budget_ns, seed = int(trial.wish.fidelity_s * S_NS), trial.wish.traffic.seed
+        found = judge_answers(bench.other.target, bench.present.target, budget_ns, seed)
+        trial.fidelity, trial.fidelity_blind = found, ""
 
 
 def _measure_noise(trial: Trial, bench: Bench) -> bool:

@@ -6,12 +6,11 @@ import contextlib
 
 from pellucid.core.units import S_NS
 from pellucid.tune.command import Command
-from pellucid.verbs.loop.fidelity import Engines, Fidelity, Plan, fidelity
+from pellucid.verbs.loop.fidelity import Fidelity
+from pellucid.verbs.loop.trial.answers import judge_answers
 from pellucid.verbs.loop.trial.arms.booted import Booted, boot
 from pellucid.verbs.loop.trial.lab import Lab
-from pellucid.verbs.loop.trial.run import PROMPTS_MOST
 from pellucid.verbs.loop.tuning.wish import Wish
-from pellucid.workload.neutral import neutral
 
 
 def compare(lab: Lab, present: Command, candidate: Command, wish: Wish, at_most_ns: int) -> Fidelity | str:
@@ -26,6 +25,5 @@ def compare(lab: Lab, present: Command, candidate: Command, wish: Wish, at_most_
         if len(good) < len(found):
             return next(str(one) for one in found if not isinstance(one, Booted))
         reference, other = good
-        plan = Plan(min(int(wish.fidelity_s * S_NS), at_most_ns), seed=wish.seed)
-        engines = Engines(other.target.url, reference.target.url, reference.target.headers)
-        return fidelity(engines, neutral(PROMPTS_MOST, plan.seed), plan)
+        budget_ns = min(int(wish.fidelity_s * S_NS), at_most_ns)
+        return judge_answers(other.target, reference.target, budget_ns, wish.seed)
