@@ -125,6 +125,7 @@ def spend(governor: Governor, windows: int, cost_ns: int, unit_ns: int, requests
     for _ in range(windows * Governor.WINDOW):
         spend.cost_ns += cost_ns        # type: ignore[attr-defined]
         spend.time_ns += unit_ns        # type: ignore[attr-defined]
+        governor.left -= 1
         wanted.append(governor.wants_optional(spend.time_ns, requests))  # type: ignore[attr-defined]
     return wanted[-Governor.WINDOW :]
 

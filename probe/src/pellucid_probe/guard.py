@@ -248,26 +248,30 @@ class Governor:
     BUDGET_NS = 10_000
     WINDOW = 512
     SAMPLE_EVERY = 8
+    __slots__ = ("_cost_ns", "_from", "left", "level")
 
     def __init__(self, cost_ns: Callable[[], int]) -> None:
         self.level = 0          # 0 everything · 1 optional records one in SAMPLE_EVERY · 2 none
+        self.left = 1           # units until the next look
         self._cost_ns = cost_ns
-        self._units = 0
-        self._from = (0, 0)     # cost and time when the window began
+        self._from: Optional[Tuple[int, int]] = None     # cost and time when the window began
 
     def wants_optional(self, time_ns: int, requests: int) -> bool:
-        """Called once a unit, with the time; whether to write an optional record of this one."""
-        units = self._units = self._units + 1
-        if units % self.WINDOW == 1:
+        """Whether to write an optional record of this unit.
+
+        The caller counts `left` down first, and need not call while units are left and `level` is 0: that is every
+        step but one in 512, and a call is half of what the rest of such a hook costs.
+        """
+        if self.left <= 0:
+            self.left = self.WINDOW
             self._look(time_ns, requests)
-        return self.level == 0 or (self.level == 1 and units % self.SAMPLE_EVERY == 0)
+        return self.level == 0 or (self.level == 1 and self.left % self.SAMPLE_EVERY == 0)
 
     def _look(self, time_ns: int, requests: int) -> None:
         cost_ns = self._cost_ns()
-        spent_ns, took_ns = cost_ns - self._from[0], time_ns - self._from[1]
-        self._from = (cost_ns, time_ns)
-        if self._units == 1:
+        before, self._from = self._from, (cost_ns, time_ns)
+        if before is None:
             return
-        budget_ns = max(self.BUDGET_NS * max(1.0, requests / 256) * self.WINDOW, 0.01 * took_ns)
-        if spent_ns > budget_ns and self.level < 2:
+        budget_ns = max(self.BUDGET_NS * max(1.0, requests / 256) * self.WINDOW, 0.01 * (time_ns - before[1]))
+        if cost_ns - before[0] > budget_ns and self.level < 2:
             self.level += 1

@@ -4,11 +4,13 @@
 
 Packing in the hook costs several times as much: between two steps the engine evicts our code and data from the caches,
 and a record packed after another one finds them warm. A hook therefore only appends. If the thread cannot keep up, the
-hook flushes itself. Records keep their order. A killed process loses what waited here, about a tenth of a second.
+hook flushes itself. Records keep their order. A killed process loses what waited here, about a tenth of a second; a hook
+that saw the last request go wakes the thread, since an idle engine may be stopped any moment.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -16,7 +18,8 @@ from typing import Any, Callable, Deque, Iterable, List, Tuple
 
 from pellucid_probe.ring import Record, RingWriter
 
-FULL = 512    # waiting records above which a hook flushes itself
+FULL = 512              # waiting records above which a hook flushes itself
+RELIEVE_EVERY = 64      # records of a hook that appends by itself between its looks at what waits
 
 Pack = Callable[[Any], "Iterable[Record]"]
 
@@ -30,6 +33,8 @@ class Outbox:
         self._silent = False
         self.append = self._waiting.append    # of (pack, values); for a hook that calls `relieve` now and then
         self._lock = threading.Lock()
+        self._bell = threading.Lock()         # held but between `wake` and the `wait` that hears it
+        self._bell.acquire()
 
     def put(self, pack: Pack, values: Any) -> None:
         """`values` must not change afterwards."""
@@ -68,6 +73,15 @@ class Outbox:
             self.cost_ns += time.thread_time_ns() - start
         # `spent` goes after the clock was read: to free a plan with all its lists is the engine's cost, only later.
         return True
+
+    def wake(self) -> None:
+        """Ends a `wait`, or the next one. A flush here would hold the engine's last outputs back for milliseconds."""
+        with contextlib.suppress(RuntimeError):     # rung already
+            self._bell.release()
+
+    def wait(self, seconds: float) -> None:
+        """Sleeps, at most until somebody wakes us."""
+        self._bell.acquire(timeout=seconds)
 
     def silence(self) -> None:
         """Forgets what waits and writes nothing more."""

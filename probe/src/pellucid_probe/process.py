@@ -264,7 +264,7 @@ def _work_forever(process: Process) -> None:
         except Exception:   # the thread must outlive a full disk or a vanished folder
             process.outbox.errors_count += 1
             clock.last_ns = time.monotonic_ns()
-        time.sleep(FLUSH_EVERY_S)
+        process.outbox.wait(FLUSH_EVERY_S)
 
 
 def _rss_bytes() -> int:

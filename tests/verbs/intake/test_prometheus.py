@@ -94,7 +94,7 @@ def program() -> str:
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[Replica]]]:
-    """The server's URL and what it has scraped for MOVES_S."""
+    """The server's URL and the replicas, of which it has scraped every move."""
     binary, folder = program(), tmp_path_factory.mktemp("prometheus")
     replicas = [Replica(1.0), Replica(SLOW)]
     targets = ", ".join(f"'{r.name}'" for r in replicas)
@@ -112,7 +112,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[
         )  # fmt: skip
         try:
             _ready(f"http://{at}", process, folder / "log")
-            time.sleep(MOVES_S)
+            _until_still(f"http://{at}", replicas)
             yield f"http://{at}", replicas
         finally:
             process.terminate()
@@ -132,6 +132,18 @@ def _ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
         assert process.poll() is None, log.read_text()[-2000:]
         time.sleep(0.1)
     pytest.fail(f"prometheus did not start: {log.read_text()[-2000:]}")
+
+
+def _until_still(url: str, replicas: list[Replica]) -> None:
+    """Returns when the server has the last values of both. A scrape may come late on a busy machine."""
+    end_s = time.monotonic() + MOVES_S + 60
+    while time.monotonic() < end_s:
+        asked = {"query": 'vllm:request_success_total{finished_reason="length"}'}
+        result = httpx.get(f"{url}/api/v1/query", params=asked).json()["data"]["result"]
+        if [float(s["value"][1]) for s in result] == [192.0] * len(replicas):
+            return
+        time.sleep(0.2)
+    pytest.fail("prometheus did not scrape the last values")
 
 
 def recalled(url: str, home: Path, seconds: int = 30) -> Attached:

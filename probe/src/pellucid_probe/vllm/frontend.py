@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from pellucid_probe import records
 from pellucid_probe.guard import COST, Governor, Hook, Target, argument, now_ns
-from pellucid_probe.outbox import Outbox, one
+from pellucid_probe.outbox import RELIEVE_EVERY, Outbox, one
 from pellucid_probe.process import Process
 from pellucid_probe.vllm.labels import HEADER, HEADER_TASK, MAX_LENGTH, SENT, sent_ns, task_of
 from pellucid_probe.vllm.live import FrontLive
@@ -110,7 +110,7 @@ class DeliverHook(Hook):
         self.outbox, self.governor = outbox, governor
 
     def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        put, flush, wants, cost = self.outbox.put, self.outbox.flush, self.governor.wants_optional, COST
+        outbox, append, governor, cost = self.outbox, self.outbox.append, self.governor, COST
 
         def process_outputs(*args: Any, **kwargs: Any) -> Any:
             start_ns = now_ns()
@@ -120,11 +120,14 @@ class DeliverHook(Hook):
                 try:
                     outputs = args[1] if len(args) > 1 else kwargs["engine_core_outputs"]
                     if outputs:
-                        if wants(end_ns, len(outputs)):
+                        governor.left = left = governor.left - 1
+                        if (left > 0 and not governor.level) or governor.wants_optional(end_ns, len(outputs)):
                             stamp = args[2] if len(args) > 2 else kwargs["engine_core_timestamp"]
-                            put(_DELIVER, (start_ns, end_ns, stamp or 0.0, len(outputs)))
+                            append((_DELIVER, (start_ns, end_ns, stamp or 0.0, len(outputs))))
+                        if left % RELIEVE_EVERY == 0:
+                            outbox.relieve()
                         if not getattr(args[0], "request_states", True):
-                            flush()    # nobody waits now, and the engine may be stopped before our thread comes
+                            outbox.wake()
                 except Exception as error:
                     self.fail(error)
                 cost.ns += now_ns() - end_ns

@@ -143,8 +143,8 @@ class UpdateHook(Hook):
                             if full:
                                 steps.full_at = step + records.FULL_EVERY
                             append((pack_changed, (noted, plan, result, full)))
-                        if not work_left:    # nobody waits now, and the engine may be stopped before our thread comes
-                            outbox.flush()
+                        if not work_left:
+                            outbox.wake()
                 except Exception as error:
                     self.fail(error)
                 cost.ns += now_ns() - end_ns

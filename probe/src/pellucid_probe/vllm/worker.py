@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Tuple
 from pellucid_probe import profiler, records
 from pellucid_probe.capture import Capture
 from pellucid_probe.guard import COST, Hook, Target, argument, now_ns
-from pellucid_probe.outbox import one
+from pellucid_probe.outbox import RELIEVE_EVERY, one
 from pellucid_probe.process import Fact, Process
 from pellucid_probe.vllm import experts, parts
 
@@ -21,7 +21,10 @@ FORWARD = Target("vllm.forward_context", "create_forward_context", ("attn_metada
 TARGETS: Dict[str, Tuple[Target, ...]] = {
     "worker.times": (EXECUTE,), "worker.graph_mode": (FORWARD,), "worker.captures": (EXECUTE,), **experts.TARGETS,
 }  # fmt: skip
-_WORK = one(records.WORK, lambda fields: records.pack_work(*fields))
+NO_SHAPE = (records.UNSEEN, records.UNSEEN)
+NOTHING = (0, 0, 0)
+NO_PARTS = (records.UNSEEN_NS,) * len(parts.PARTS)
+_WORK = one(records.WORK, lambda f: records.pack_work(*f[0], f[1], f[2], *f[3], f[4], *f[5]))
 NO_DEVICE_CLOCK = "the worker's wall time is recorded; device events are not read"
 
 
@@ -31,20 +34,19 @@ class Worker:
         self.experts = experts.Experts(process)
         self.capture = Capture(process.where, process.name, profiler.make, profiler.label)
         process.on_poll.append(self.capture.look)
-        self._put, self.governor = process.outbox.put, process.governed()
-        self.executed = (0, 0, 0)       # step, start, end: waiting for its sampling
+        self._append, self._relieve = process.outbox.append, process.outbox.relieve
+        self.governor = process.governed()
+        self.executed = NOTHING         # step, start, end: waiting for its sampling
         self.watching = True            # a step has parts to time, or nobody has looked yet whether it has
         self._looked = False
         self._rank = -1
         self.parts = parts.Parts(process)
-        self._parts_ns = self.parts.ns
-        self.graph_mode = self.padded_tokens = records.UNSEEN
-        self._named: Tuple[Any, int] = (None, records.UNSEEN)      # the engine's graph mode last seen, and ours of it
+        self.shape = NO_SHAPE           # graph mode and padded tokens of the pass at hand
         process.optional_facts += ["worker.times", "worker.graph_mode", "worker.padded_tokens"]
         process.see("worker.times", [ExecuteHook(self)])
         times = process.facts["worker.times"]     # steps are counted where they are timed
         process.facts["worker.captures"] = Fact(*profiler.seen()) if times.state == "visible" else times
-        process.see("worker.graph_mode", [Hook(FORWARD, after=self._forward)])
+        process.see("worker.graph_mode", [ForwardHook(self)])
         graph = process.facts["worker.graph_mode"]
         process.facts["worker.padded_tokens"] = Fact(graph.state, graph.reason, graph.collect)
         process.blind("worker.device_time", NO_DEVICE_CLOCK, "on a CPU there is none; on a GPU capture a profile")
@@ -75,19 +77,13 @@ class Worker:
 
     def write(self, sample_start_ns: int, sample_end_ns: int) -> None:
         """The step at hand is over."""
-        (step, start_ns, end_ns), self.executed = self.executed, (0, 0, 0)
-        if self.governor.wants_optional(end_ns, 0):
-            self._put(_WORK, (step, start_ns, end_ns, sample_start_ns, sample_end_ns, *self._parts_ns, self._rank,
-                              self.graph_mode, self.padded_tokens))  # fmt: skip
-
-    def _forward(self, _state: Any, context: Any, _args: Tuple[Any, ...], _kwargs: Dict[str, Any]) -> None:
-        mode = context.cudagraph_runtime_mode
-        if mode is not self._named[0]:      # the name of an enum's member is a call, lowering it another
-            self._named = (mode, records.GRAPH_MODES.index(mode.name.lower()))
-        self.graph_mode = self._named[1]
-        batch = context.batch_descriptor     # without device graphs nothing is padded, and there may be none
-        self.padded_tokens = int(batch.num_tokens) if batch is not None else records.UNSEEN
-        self.experts.shape(self.graph_mode, self.padded_tokens)
+        executed, self.executed, governor = self.executed, NOTHING, self.governor
+        governor.left = left = governor.left - 1
+        if (left > 0 and not governor.level) or governor.wants_optional(executed[2], 0):
+            parts_ns = tuple(self.parts.ns) if self.watching else NO_PARTS
+            self._append((_WORK, (executed, sample_start_ns, sample_end_ns, parts_ns, self._rank, self.shape)))
+            if left % RELIEVE_EVERY == 0:
+                self._relieve()
 
 
 class ExecuteHook(Hook):
@@ -103,7 +99,7 @@ class ExecuteHook(Hook):
         def execute_model(*args: Any, **kwargs: Any) -> Any:
             if self.on:
                 try:
-                    worker.graph_mode = worker.padded_tokens = records.UNSEEN
+                    worker.shape = NO_SHAPE
                     if worker.watching or experts.on or capture.asked is not None:
                         worker.begin(args, kwargs)
                 except Exception as error:
@@ -129,6 +125,34 @@ class ExecuteHook(Hook):
             return result
 
         return execute_model
+
+
+class ForwardHook(Hook):
+    def __init__(self, worker: Worker) -> None:
+        super().__init__(FORWARD)
+        self.worker = worker
+
+    def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        worker, experts, cost = self.worker, self.worker.experts, COST
+        last, number = None, records.UNSEEN      # the engine's graph mode last seen, and ours of it
+
+        def create_forward_context(*args: Any, **kwargs: Any) -> Any:
+            nonlocal last, number
+            context = original(*args, **kwargs)
+            if self.on:
+                start_ns = now_ns()
+                try:
+                    mode, batch = context.cudagraph_runtime_mode, context.batch_descriptor
+                    if mode is not last:      # the name of an enum's member is a call, lowering it another
+                        last, number = mode, records.GRAPH_MODES.index(mode.name.lower())
+                    # Without device graphs nothing is padded, and there may be no descriptor.
+                    worker.shape = experts.shape = (number, records.UNSEEN if batch is None else int(batch.num_tokens))
+                except Exception as error:
+                    self.fail(error)
+                cost.ns += now_ns() - start_ns
+            return context
+
+        return create_forward_context
 
 
 class SampleHook(Hook):

@@ -67,7 +67,8 @@ class Experts:
         self._layers: List[Layer] = []
         self._held: List[Any] = []      # ids of the step at hand, by layer
         self._graphs: Dict[Tuple[int, int], List[Any]] = {}     # graph mode, padded tokens → ids by layer
-        self._shape: Tuple[int, int] = (0, 0)                   # of the graph that is being captured
+        self.shape: Tuple[int, int] = (0, 0)       # graph mode and padded tokens of the forward pass that began last:
+                                                   # perhaps one that captures a graph
         self._own_rows = True             # what is routed here is this batch, in its order
         self._label_of: Dict[str, int] = {}                     # request → label
         self._labels: List[Optional[str]] = [None]
@@ -140,7 +141,7 @@ class Experts:
                 start = now_ns()
                 try:
                     if ids.is_cuda and capturing():
-                        graphs.setdefault(self._shape, [None] * len(held))[place] = ids
+                        graphs.setdefault(self.shape, [None] * len(held))[place] = ids
                     else:
                         held[place] = ids
                 except Exception as error:
@@ -152,10 +153,6 @@ class Experts:
         return capture
 
     # ---- every step
-
-    def shape(self, graph_mode: int, padded_tokens: int) -> None:
-        """A forward pass of this shape begins: perhaps one that captures a graph."""
-        self._shape = (graph_mode, padded_tokens)
 
     def begin(self, step: int) -> None:
         """Only called while `on`. `step` is 0 for a pass without a number."""
@@ -207,8 +204,8 @@ class Experts:
             self._cost_ns = self._steps_ns = self._samples = 0
 
     def _count(self, step: int, time_ns: int, plan: Any, runner: Any) -> None:
-        mode, _ = self._shape
-        held = self._held if not mode or mode == records.UNSEEN else self._graphs.get(self._shape, ())
+        mode, _ = self.shape
+        held = self._held if not mode or mode == records.UNSEEN else self._graphs.get(self.shape, ())
         ids, tokens = list(held), plan.total_num_scheduled_tokens
         self._held[:] = [None] * len(self._held)
         if not ids or any(layer is None for layer in ids):
