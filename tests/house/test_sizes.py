@@ -19,6 +19,7 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
     "lines of a command": {},
     "lines of a view": {},
     "names in a folder": {
+        "src/pellucid": "a folder for each layer, and what is packaged beside them",
         "src/pellucid/collect": "a folder for each kind of source, beside the recorder's own files",
     },
     "parameters": {},

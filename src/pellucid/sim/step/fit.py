@@ -1,0 +1,88 @@
+"""Recorded steps → a model of their duration, checked on stretches that it was not fitted on.
+
+    model = fit(seen(run))
+
+Weights that cannot be negative (Lawson & Hanson 1974), each step by its own size, so that ten short steps count as much
+as ten long ones; steps that are far off (a collection of garbage, a neighbour) lose weight after Huber (1964). Then the
+sum is put right: totals are what a schedule is made of.
+
+For every fifth of the run, in order of time, a model of the other four says it: how single steps scatter, and by how
+much whole stretches were off. A mixed step is a step of its own here; nothing is added up from pure ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import nnls
+
+from pellucid.core.errors import CannotAnswer
+from pellucid.sim.step.features import columns
+from pellucid.sim.step.model import Range, StepModel
+from pellucid.sim.step.seen import Floats, Steps
+
+LEAST_STEPS = 200      # chosen: fifty for each fold that is left out, at least
+FOLDS = 5
+ROUNDS = 6
+HUBER = 3.0            # in median absolute deviations
+RIDGE = 1e-3           # of a column's own size: among columns that say the same, none runs away
+
+
+def fit(steps: Steps) -> StepModel:
+    """Raises CannotAnswer where there is too little to learn from."""
+    together = steps.where(steps.alone == 0)
+    if len(together) < LEAST_STEPS:
+        raise CannotAnswer(
+            f"{len(together)} steps that followed one another, with what was in them, and a model of a step's time "
+            f"needs {LEAST_STEPS}. Try: record for longer, under load"
+        )
+    x, y = columns(together), together.took_ns
+    said = _held_out(x, y)
+    ratio = y / said
+    mixed = together.chunks_count > 0
+    weights = _weights(x, y)
+    alone = steps.where(steps.alone == 1)
+    extra = float(np.median(alone.took_ns - columns(alone) @ weights)) if len(alone) >= 5 else 0.0
+    return StepModel(weights, _even(ratio[~mixed]), _even(ratio[mixed]), y, said, _ranges(together),
+                     len(together), max(0.0, extra))  # fmt: skip
+
+
+def _weights(x: Floats, y: Floats) -> Floats:
+    """Least squares of relative errors, none below 0, and the total as measured."""
+    size = np.abs(x / y[:, None]).mean(axis=0)
+    size[size == 0] = 1.0
+    scaled = x / y[:, None] / size
+    ridge = np.eye(x.shape[1]) * RIDGE * np.sqrt(len(y))
+    trust = np.ones(len(y))
+    found = np.zeros(x.shape[1])
+    for _ in range(ROUNDS):
+        found, _ = nnls(np.vstack([scaled * trust[:, None], ridge]), np.concatenate([trust, np.zeros(x.shape[1])]),
+                        maxiter=40 * x.shape[1])  # fmt: skip
+        error = np.abs(scaled @ found - 1)
+        limit = HUBER * max(1.4826 * float(np.median(error)), 1e-9)
+        trust = np.sqrt(np.minimum(1.0, limit / np.maximum(error, 1e-12)))
+    weights: Floats = found / size
+    total = float((x @ weights).sum())
+    return weights * (float(y.sum()) / total) if total > 0 else weights
+
+
+def _held_out(x: Floats, y: Floats) -> Floats:
+    """What models say that have not seen it."""
+    said = np.empty_like(y)
+    fold = np.arange(len(y)) * FOLDS // len(y)
+    for k in range(FOLDS):
+        said[fold == k] = x[fold == k] @ _weights(x[fold != k], y[fold != k])
+    return np.maximum(said, 1.0)
+
+
+def _even(ratio: Floats) -> Floats:
+    """Scatter without the part that is off on the whole: that part is in the stretches."""
+    return ratio / ratio.mean() if len(ratio) else ratio
+
+
+def _ranges(steps: Steps) -> tuple[Range, ...]:
+    """In the order of StepModel.outside."""
+    requests = steps.decodes_count + steps.chunks_count
+    named = (("tokens in a step", steps.tokens), ("requests in a step", requests),
+             ("positions that decodes see", steps.decode_context_tokens),
+             ("prompt tokens in a step", steps.chunk_tokens))  # fmt: skip
+    return tuple(Range(name, float(values.min()), float(values.max())) for name, values in named)

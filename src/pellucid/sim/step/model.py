@@ -1,0 +1,107 @@
+"""The duration of a step, as a fit knows it: planned step → ns, with what scatters about it and how far it may be off.
+
+    model.mean_ns(planned)                  of a step like this one
+    time = model.drawn(seed=1)              a StepTime: the mean times what other steps of its kind were off by
+    model.off(0.9, 500)                        Off(low=0.97, high=1.06): by so much whole stretches were off
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pellucid.sim.engine.schedule import Planned
+from pellucid.sim.step.features import columns, matrix
+from pellucid.sim.step.seen import Floats, Steps
+
+DRAWS = 8192
+LEAST_STRETCHES = 20      # the fewest that reach 90 %
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What the fit has seen of one quantity."""
+
+    name: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Off:
+    """Time measured over time said, of stretches that were not fitted on."""
+
+    low: float
+    high: float
+    level: float                       # reached: fewer stretches than a level needs reach less
+    stretches_count: int
+    stretch_steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepModel:
+    weights_ns: Floats                 # of NAMES, none below 0
+    plain: Floats                      # measured over said, steps of decodes alone, not fitted on
+    mixed: Floats                      # the same of steps with a chunk
+    measured_ns: Floats                # of every step, in order of time, and what a model not fitted on it said
+    said_ns: Floats
+    ranges: tuple[Range, ...]
+    steps_count: int
+    alone_ns: float                    # more that a step takes with none right before it
+    _tokens_ns: dict[int, float] = field(default_factory=dict, compare=False)
+
+    def mean_ns(self, planned: Planned) -> float:
+        w, tokens, decodes = self.weights_ns, planned.tokens, planned.decodes_count
+        found = self._tokens_ns.get(tokens)
+        if found is None:
+            found = self._tokens_ns[tokens] = self._of_tokens(tokens)
+        if not planned.chunks:
+            return found + float(w[2]) * decodes + float(w[3]) * planned.decode_context_tokens
+        pairs = sum(c.tokens * (c.context_tokens - (c.tokens - 1) / 2) for c in planned.chunks)
+        context = sum(c.context_tokens for c in planned.chunks)
+        return float(found + w[1] + w[2] * (decodes + len(planned.chunks)) + w[3] * planned.decode_context_tokens
+                     + w[4] * pairs + w[5] * context)  # fmt: skip
+
+    def of_seen(self, steps: Steps) -> Floats:
+        """The same of recorded steps."""
+        return np.asarray(columns(steps) @ self.weights_ns)
+
+    def _of_tokens(self, tokens: int) -> float:
+        one, none = np.array([float(tokens)]), np.zeros(1)
+        return float((matrix(one, none, none, none, none, none) @ self.weights_ns)[0])
+
+    def drawn(self, seed: int, times: float = 1.0) -> Callable[[Planned], float]:
+        """Each step is off by as much as some step of its kind was. `times`: all of them are slower by this factor."""
+        pick = np.random.default_rng(seed)
+        kinds: list[Iterator[float]] = [iter(()), iter(())]
+        pools = (self.plain, self.mixed if len(self.mixed) else self.plain)
+
+        def step_ns(planned: Planned) -> float:
+            kind = bool(planned.chunks)
+            off = next(kinds[kind], None)
+            if off is None:
+                kinds[kind] = iter(pick.choice(pools[kind], DRAWS).tolist())
+                off = next(kinds[kind])
+            return max(1.0, self.mean_ns(planned) * off * times)
+
+        return step_ns
+
+    def off(self, level: float, steps_count: int) -> Off:
+        """How far a stretch of so many steps may be off on the whole, by split conformal prediction (Lei et al. 2018):
+        of n stretches that were not fitted on, the k-th smallest and the k-th largest ratio of sums,
+        k = (1 − level) / 2 · (n + 1). Stretches are as long as what is predicted, as far as there are twenty."""
+        length = max(1, min(steps_count, len(self.said_ns) // LEAST_STRETCHES))
+        parts = np.array_split(np.arange(len(self.said_ns)), max(1, len(self.said_ns) // length))
+        ordered = np.sort([self.measured_ns[p].sum() / self.said_ns[p].sum() for p in parts])
+        n = len(ordered)
+        k = max(1, math.floor((1 - level) / 2 * (n + 1)))
+        return Off(float(ordered[k - 1]), float(ordered[n - k]), min(level, 1 - 2 * k / (n + 1)), n, length)
+
+    def outside(self, planned: Planned) -> str:
+        """The quantity of a step that lies farthest beyond what was seen; "" where none does."""
+        values = (planned.tokens, planned.decodes_count + len(planned.chunks),
+                  planned.decode_context_tokens, planned.chunk_tokens)  # fmt: skip
+        return next((r.name for r, v in zip(self.ranges, values, strict=True) if v > r.high), "")

@@ -1,0 +1,67 @@
+"""`pellucid predict`: what another setting or load would do, from a recording."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+from pellucid.surface.cli.options import json_option, path, print_json, run_option
+
+NAME = "predict"
+HELP = """Say what another setting or another load would do to a recorded engine, before anybody tries it.
+
+    pellucid predict --set max_num_seqs=64                     the run's own requests again, with another cap
+    pellucid predict --load 1.5x                               the same engine, requests half as many again a second
+    pellucid predict --set max_num_seqs=64 --load 1.5x --workload chat.parquet
+    pellucid predict --run monday --check tuesday              how right monday's twin is on tuesday's load
+
+The engine's schedule is followed step by step on virtual time; how long a step takes is learnt from the recorded steps.
+Every figure has an interval: what stretches of steps that were not learnt from were off by. First the twin says what
+was recorded, so that you see how far to trust it."""
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    run_option(parser)
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, in the engine's words or ours; again for more")  # noqa: E501
+    parser.add_argument("--load", type=load, default=1.0, metavar="X", help="the workload's rate times X, as 1.5x (default: 1x)")  # noqa: E501
+    parser.add_argument("--workload", type=path, metavar="FILE", help="a workload (default: the run's own requests)")
+    parser.add_argument("--check", metavar="RUN", help="predict the requests of that run and compare with what was measured")  # noqa: E501
+    json_option(parser)
+
+
+def load(text: str) -> float:
+    """`1.5x` or `1.5`."""
+    try:
+        value = float(text.removesuffix("x"))
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no load; write it as 1.5x")
+    return value
+
+
+def run(args: argparse.Namespace) -> int:
+    from pellucid.core.errors import AskedWrongly
+    from pellucid.core.settings import home
+    from pellucid.surface.cli.render.loop.predict import checked_screen, screen
+    from pellucid.surface.cli.render.page import show
+    from pellucid.verbs.predict.check import check
+    from pellucid.verbs.predict.what_if import Wish, what_if
+    from pellucid.verbs.runs import run_folder
+
+    folder = run_folder(home(), args.run)
+    if args.check is not None:
+        if args.set or args.workload is not None or args.load != 1:
+            raise AskedWrongly("--check takes the settings and the load of its run: leave --set, --load and --workload")
+        checked = check(folder, run_folder(home(), args.check))
+        if args.json:
+            print_json(checked.json())
+        else:
+            show(checked_screen(checked))
+        return 0
+    answer = what_if(folder, Wish(tuple(args.set), args.load, args.workload))
+    if args.json:
+        print_json(answer.json())
+    else:
+        show(screen(answer))
+    return 0

@@ -1,0 +1,1 @@
+"""`pellucid predict`: what another setting, another load, another machine would do."""

@@ -1,0 +1,48 @@
+"""A recorded run → its twin: the settings that its schedule follows from, and how long its steps take.
+
+    made = twin_of(open_run(folder))
+    made.settings, made.twin.model.steps_count
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pellucid.catalog.knobs.spelling import Engine
+from pellucid.core.errors import CannotAnswer
+from pellucid.sim.engine.settings import Settings
+from pellucid.sim.predict import Twin
+from pellucid.sim.step.fit import fit
+from pellucid.sim.step.seen import seen
+from pellucid.store.read import RunReader
+from pellucid.verbs.predict.settings import groups_count, present
+from pellucid.verbs.why import engine_of
+
+# A request is queued between two steps, so most of what lies before that is the wait for the step at hand, which the
+# schedule has already. The frontend's own part is what the quickest needed.
+_DELAY = "SELECT quantile_cont(queued_ns - arrival_ns, 0.1) AS delay_ns, count(DISTINCT process) AS cores FROM requests"
+
+
+@dataclass(frozen=True, slots=True)
+class TwinOf:
+    engine: Engine
+    settings: Settings
+    twin: Twin
+    notes: tuple[str, ...]             # what it cannot follow, in words
+
+
+def twin_of(run: RunReader) -> TwinOf:
+    """Raises CannotAnswer where the run does not have what a twin is made of."""
+    engine = engine_of(run)
+    if engine is None:
+        raise CannotAnswer("the run does not say which engine it was. Try: record it with the probe in it")
+    settings = present(engine)
+    row = run.one(_DELAY)
+    if row["cores"] > 1:
+        raise CannotAnswer(f"requests went to {row['cores']} engine cores, and how they are spread is not followed")
+    notes = []
+    if row["delay_ns"] is None:
+        notes.append("arrivals at the frontend were not seen: TTFT begins when a request is queued")
+    if groups_count(engine) > 1:
+        notes.append("the model's layers differ in what they keep: KV of long requests is taken to be more than it is")
+    return TwinOf(engine, settings, Twin(fit(seen(run)), float(row["delay_ns"] or 0.0)), tuple(notes))
