@@ -2,10 +2,10 @@
 
     hook ── put(pack, values) ──▶ queue ──▶ flush(): each of pack(values) goes into the ring
 
-Packing in the hook costs several times as much: between two steps the engine evicts our code and data from the caches,
-and a record packed after another one finds them warm. A hook therefore only appends. If the thread cannot keep up, the
-hook flushes itself. Records keep their order. A killed process loses what waited here, about a tenth of a second; a hook
-that saw the last request go wakes the thread, since an idle engine may be stopped any moment.
+Packing in the hook costs several times as much: between two steps the engine evicts our code and data from the
+caches, and a record packed after another one finds them warm. A hook therefore only appends. If the thread cannot
+keep up, the hook flushes itself. Records keep their order. A killed process loses what waited here, about a tenth of
+a second; a hook that saw the last request go wakes the thread, since an idle engine may be stopped any moment.
 """
 
 from __future__ import annotations
