@@ -47,4 +47,5 @@ def test_a_recording_is_measured_from_its_requests_and_steps() -> None:
     assert len(timed) == row["n"]
     assert found["ttft_p50_ns"] == pytest.approx(row["ttft"])
     assert timed.tokens.sum() == row["tokens"]
-    assert len(timed.gaps_ns) == row["gaps"]
+    assert sum(len(gaps) for gaps in timed.gaps_ns) == row["gaps"]
+    assert all(len(g) == n - 1 for g, n in zip(timed.gaps_ns, timed.tokens, strict=True))

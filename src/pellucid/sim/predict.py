@@ -12,7 +12,7 @@ there a step may take half as long again or half as long, which nobody has check
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,13 +21,21 @@ from pellucid.sim.engine.request import Ask, Refused
 from pellucid.sim.engine.run import Ran, run
 from pellucid.sim.engine.schedule import Planned
 from pellucid.sim.engine.settings import Settings
-from pellucid.sim.outcome import MEASURES, measures, of_ran
+from pellucid.sim.outcome import Timed, measures, of_ran
 from pellucid.sim.step.model import Off, StepModel
 
 LEVEL = 0.9
 SEEDS = (1, 2, 3)
 UNSEEN_RATIO = 0.5      # chosen: how far off a step may be that is larger than any that was seen
 LEAST_RATIO = 0.01     # chosen: nearer than one percent is never claimed, however well steps are known
+
+
+Measured = dict[str, float | None]
+Also = Callable[[Timed], Measured]
+
+
+def _nothing(_timed: Timed) -> Measured:
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +68,15 @@ class Predicted:
     kv_used_peak_ratio: float
     busy_ratio: float                  # of the time from the first arrival to the last token
     outside: dict[str, float]          # what was beyond the steps seen → share of the steps' time
+    rounds: tuple[Measured, ...]       # each time it was played: alike in two predictions of one twin
 
 
-def predict(asks: Sequence[Ask], settings: Settings, twin: Twin, seeds: Sequence[int] = SEEDS) -> Predicted:
+def predict(
+    asks: Sequence[Ask], settings: Settings, twin: Twin, also: Also = _nothing, seeds: Sequence[int] = SEEDS
+) -> Predicted:
+    """`also`: measures of one's own, such as goodput under limits that only the caller knows."""
     beyond: Counter[str] = Counter()
-    middle, ran = _played(asks, settings, twin, seeds[0], 1.0, beyond)
+    middle, ran = _played(asks, settings, twin, also, seeds[0], 1.0, beyond)
     took = (ran.ends_ns - ran.starts_ns).astype(np.float64)
     total = float(took.sum()) or 1.0
     outside = {name: ns / total for name, ns in beyond.items()}
@@ -72,22 +84,35 @@ def predict(asks: Sequence[Ask], settings: Settings, twin: Twin, seeds: Sequence
     unseen = UNSEEN_RATIO * sum(outside.values())
     others = [middle]
     for seed in seeds[1:]:
-        others.append(_played(asks, settings, twin, seed, 1.0)[0])
+        others.append(_played(asks, settings, twin, also, seed, 1.0)[0])
     for times in (off.low * (1 - unseen), off.high * (1 + unseen)):
-        others += [_played(asks, settings, twin, seed, times)[0] for seed in seeds[:2]]
+        others += [_played(asks, settings, twin, also, seed, times)[0] for seed in seeds[:2]]
     span = float(ran.ends_ns[-1] - min(s.arrived_ns for s in ran.served)) if ran.served else 1.0
     return Predicted(
-        {name: _value(name, others[: len(seeds)], others) for name in MEASURES}, off, ran.refused, len(ran.served),
+        {name: _value(name, others[: len(seeds)], others) for name in middle}, off, ran.refused, len(ran.served),
         len(took), ran.preemptions_count, float((ran.running * took).sum()) / total,
         float((ran.waiting * took).sum()) / total,
         float(ran.kv_used_blocks.max()) / settings.kv_blocks_count if len(took) else 0.0, total / span,
-        outside,
+        outside, tuple(others),
     )  # fmt: skip
 
 
+def gain(name: str, candidate: Predicted, present: Predicted) -> Value | None:
+    """By how much the one is more than the other, played with the same draws and the same errors of the steps."""
+    pairs = [(a[name], b[name]) for a, b in zip(candidate.rounds, present.rounds, strict=True)]
+    ratios = [one / other - 1 for one, other in pairs if one is not None and other]
+    return Value(ratios[0], min(ratios), max(ratios)) if len(ratios) == len(pairs) and ratios else None
+
+
+def quick(asks: Sequence[Ask], settings: Settings, twin: Twin, also: Also = _nothing) -> Measured:
+    """Played once, without an interval: for a search, which looks at many settings."""
+    return _played(asks, settings, twin, also, SEEDS[0], 1.0)[0]
+
+
 def _played(
-    asks: Sequence[Ask], settings: Settings, twin: Twin, seed: int, times: float, beyond: Counter[str] | None = None
-) -> tuple[dict[str, float | None], Ran]:
+    asks: Sequence[Ask], settings: Settings, twin: Twin, also: Also, seed: int, times: float,
+    beyond: Counter[str] | None = None,
+) -> tuple[Measured, Ran]:  # fmt: skip
     drawn = twin.model.drawn(seed, times)
 
     def step_ns(planned: Planned) -> float:
@@ -97,10 +122,11 @@ def _played(
         return took
 
     ran = run(asks, settings, step_ns, twin.model.alone_ns)
-    return measures(of_ran(ran, asks, twin.delay_ns)), ran
+    timed = of_ran(ran, asks, twin.delay_ns)
+    return {**measures(timed), **also(timed)}, ran
 
 
-def _value(name: str, middle: list[dict[str, float | None]], every: list[dict[str, float | None]]) -> Value | None:
+def _value(name: str, middle: list[Measured], every: list[Measured]) -> Value | None:
     values = [v for found in every if (v := found[name]) is not None]
     means = [v for found in middle if (v := found[name]) is not None]
     if not means:

@@ -19,10 +19,12 @@ from pellucid.core.errors import AskedWrongly
 from pellucid.core.units import percent
 from pellucid.sim.engine.settings import Settings
 from pellucid.sim.outcome import measures, of_run
-from pellucid.sim.predict import Predicted, Twin, predict
+from pellucid.sim.predict import Also, Predicted, Twin, predict
 from pellucid.store.read import RunReader, open_run
+from pellucid.tune.slo import read_slo
 from pellucid.tune.space import Candidate, candidate, read_setting
 from pellucid.verbs.predict.asks import asks_of
+from pellucid.verbs.predict.good import goodput_of
 from pellucid.verbs.predict.settings import changed
 from pellucid.verbs.predict.twin import TwinOf, twin_of
 from pellucid.workload.file import Workload, read
@@ -37,6 +39,7 @@ class Wish:
     settings: tuple[str, ...] = ()     # NAME=VALUE
     load_ratio: float = 1.0            # of the workload's arrival rate
     workload: Path | None = None       # None: the run's own requests
+    slo: str = ""                      # as typed; with it goodput is told
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +89,23 @@ def what_if(folder: Path, wish: Wish) -> Answer:
     made = twin_of(run)
     chosen = candidate(read_setting(text, made.engine) for text in wish.settings)
     settings = changed(made.settings, chosen)
-    own = recorded(run, folder.name)
-    again = _asked(own, made.settings, made.twin)
+    own, also = recorded(run, folder.name), goodput_of(read_slo(wish.slo) if wish.slo else ())
+    again = _asked(own, made.settings, made.twin, also)
     load = scaled(own if wish.workload is None else read(wish.workload), speed=wish.load_ratio)
     same = wish.workload is None and wish.load_ratio == 1
-    now = again if same else _asked(load, made.settings, made.twin)
-    then = now if settings == made.settings else _asked(load, settings, made.twin)
-    return Answer(folder.name, chosen, wish.load_ratio, model_json(made), _recorded(run), again, now, then,
+    now = again if same else _asked(load, made.settings, made.twin, also)
+    then = now if settings == made.settings else _asked(load, settings, made.twin, also)
+    return Answer(folder.name, chosen, wish.load_ratio, model_json(made), _recorded(run, also), again, now, then,
                   (*made.notes, *_notes(then.predicted)))  # fmt: skip
 
 
-def _asked(workload: Workload, settings: Settings, twin: Twin) -> Asked:
-    return Asked(settings, predict(asks_of(workload), settings, twin))
+def _asked(workload: Workload, settings: Settings, twin: Twin, also: Also) -> Asked:
+    return Asked(settings, predict(asks_of(workload), settings, twin, also))
 
 
-def _recorded(run: RunReader) -> dict[str, float | None]:
-    return measures(of_run(run))
+def _recorded(run: RunReader, also: Also) -> dict[str, float | None]:
+    timed = of_run(run)
+    return {**measures(timed), **also(timed)}
 
 
 def model_json(made: TwinOf) -> dict[str, Any]:

@@ -13,6 +13,7 @@ HELP = """Say what another setting or another load would do to a recorded engine
     pellucid predict --set max_num_seqs=64                     the run's own requests again, with another cap
     pellucid predict --load 1.5x                               the same engine, requests half as many again a second
     pellucid predict --set max_num_seqs=64 --load 1.5x --workload chat.parquet
+    pellucid predict --set max_num_seqs=64 --slo 'ttft_p95<2s,itl_p95<150ms'
     pellucid predict --run monday --check tuesday              how right monday's twin is on tuesday's load
 
 The engine's schedule is followed step by step on virtual time; how long a step takes is learnt from the recorded steps.
@@ -25,6 +26,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, in the engine's words or ours; again for more")  # noqa: E501
     parser.add_argument("--load", type=load, default=1.0, metavar="X", help="the workload's rate times X, as 1.5x (default: 1x)")  # noqa: E501
     parser.add_argument("--workload", type=path, metavar="FILE", help="a workload (default: the run's own requests)")
+    parser.add_argument("--slo", default="", metavar="LIMITS", help="tell goodput under these: ttft_p95<2s,itl_p95<150ms")  # noqa: E501
     parser.add_argument("--check", metavar="RUN", help="predict the requests of that run and compare with what was measured")  # noqa: E501
     json_option(parser)
 
@@ -51,15 +53,15 @@ def run(args: argparse.Namespace) -> int:
 
     folder = run_folder(home(), args.run)
     if args.check is not None:
-        if args.set or args.workload is not None or args.load != 1:
-            raise AskedWrongly("--check takes the settings and the load of its run: leave --set, --load and --workload")
+        if args.set or args.workload is not None or args.load != 1 or args.slo:
+            raise AskedWrongly("--check takes settings and load from its run: leave --set, --load, --workload, --slo")
         checked = check(folder, run_folder(home(), args.check))
         if args.json:
             print_json(checked.json())
         else:
             show(checked_screen(checked))
         return 0
-    answer = what_if(folder, Wish(tuple(args.set), args.load, args.workload))
+    answer = what_if(folder, Wish(tuple(args.set), args.load, args.workload, args.slo))
     if args.json:
         print_json(answer.json())
     else:

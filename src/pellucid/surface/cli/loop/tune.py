@@ -35,6 +35,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--candidates", default="", metavar="FILE", help="a list of candidates, TOML or JSON: docs/proposers.md")  # noqa: E501
     parser.add_argument("--proposer", default="", metavar="CMD", help="an outside program that proposes: docs/proposers.md")  # noqa: E501
     parser.add_argument("--no-rules", action="store_true", help="moves of findings are not proposed")
+    parser.add_argument("--no-twin", action="store_true", help="what a twin of the observed run holds to be better is not proposed")  # noqa: E501
     parser.add_argument("--speed", type=float, default=1.0, metavar="X", help="arrivals come X times as fast")
     parser.add_argument("--scale-tokens", type=float, default=1.0, metavar="X", help="prompts and answers are X times as long (default: 1)")  # noqa: E501
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of prompts, and of who is first (default: 0)")
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         wish = Wish(
             tuple(command), str(Path(args.workload).resolve()), args.slo, goal, args.budget / 1e9, args.trial / 1e9,
             args.observe / 1e9, args.block / 1e9, args.fidelity / 1e9, listed, tuple(shlex.split(args.proposer)),
-            not args.no_rules, args.speed, args.scale_tokens, args.seed,
+            not args.no_rules, not args.no_twin, args.speed, args.scale_tokens, args.seed,
         )  # fmt: skip
         done = tune(wish, home(), os.environ, launcher, say)
     if args.json:

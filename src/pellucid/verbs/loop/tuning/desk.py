@@ -36,7 +36,8 @@ from pellucid.tune.loop import (
     RollBack,
     RunTrial,
 )  # fmt: skip
-from pellucid.tune.propose import Answer, Brief, listed, rules, together
+from pellucid.tune.propose import Answer, Brief, listed, rules, together, twin
+from pellucid.tune.propose.twin import Promise
 from pellucid.tune.space import merged, words
 from pellucid.tune.state import State
 from pellucid.verbs.loop.trial.lab import Lab
@@ -45,6 +46,7 @@ from pellucid.verbs.loop.trial.run import run as run_trial
 from pellucid.verbs.loop.trial.wish import Say
 from pellucid.verbs.loop.trial.wish import Wish as TrialWish
 from pellucid.verbs.loop.tuning import answers, judged
+from pellucid.verbs.loop.tuning.foreseen import foreseen
 from pellucid.verbs.loop.tuning.observe import Seen, observe
 from pellucid.verbs.loop.tuning.room import device_room, geometry_of, host_room
 from pellucid.verbs.loop.tuning.wish import Wish
@@ -70,6 +72,7 @@ class Desk:
     state: Callable[[], State]                  # of all that was written
     ask: Ask | None = None                      # an outside proposer that runs
     seen: Seen | None = None
+    promised: tuple[str, tuple[Promise, ...]] | None = None      # run, and what its twin holds to be worth a trial
     observed: dict[str, Any] = field(default_factory=dict)
     outcomes: dict[int, Outcome] = field(default_factory=dict)
 
@@ -113,6 +116,11 @@ class Desk:
         observed = self.observed or (why(Path(state.run)) if state.run else NOT_RECORDED)
         brief = Brief(self._engine(), observed, state.findings, state, frozenset(action.seen), self._left_ns())
         found = [rules.propose(brief)] if self.wish.rules else []
+        if self.wish.twin and state.run:
+            if self.promised is None or self.promised[0] != state.run:
+                goal = self.wish.aim().goal
+                self.promised = (state.run, foreseen(Path(state.run), self.wish.limits, goal, self.say))
+            found.append(twin.propose(self.promised[1], brief))
         if self.wish.listed:
             path = Path(self.wish.listed)
             found.append(listed.propose(listed.read_list(path.read_bytes(), path.name, brief.engine), brief))

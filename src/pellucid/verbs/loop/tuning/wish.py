@@ -32,6 +32,7 @@ class Wish(msgspec.Struct, frozen=True):
     listed: str = ""                          # a file of candidates
     program: tuple[str, ...] = ()             # an outside proposer
     rules: bool = True                        # moves of findings are proposed
+    twin: bool = True                         # what a twin of the observed run holds to be better is proposed
     speed: float = 1.0
     scale_tokens: float = 1.0
     seed: int = 0

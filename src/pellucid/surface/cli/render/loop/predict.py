@@ -17,7 +17,8 @@ from pellucid.verbs.predict.check import Checked
 from pellucid.verbs.predict.what_if import Answer, Asked
 
 NAMES = {
-    "ttft_p50_ns": "TTFT p50", "ttft_p95_ns": "TTFT p95", "tpot_mean_ns": "TPOT mean", "tpot_p95_ns": "TPOT p95",
+    "goodput_per_s": "goodput/s", "ttft_p50_ns": "TTFT p50",
+    "ttft_p95_ns": "TTFT p95", "tpot_mean_ns": "TPOT mean", "tpot_p95_ns": "TPOT p95",
     "itl_p95_ns": "ITL p95", "e2e_p50_ns": "E2E p50", "e2e_p95_ns": "E2E p95",
     "output_tokens_per_s": "output tokens/s", "requests_per_s": "requests/s",
 }  # fmt: skip
@@ -35,6 +36,8 @@ def screen(answer: Answer) -> Group:
     for title in ("", "recorded", *(title for title, _ in columns)):
         table.add_column(title, overflow="fold")
     for name, shown in NAMES.items():
+        if name not in answer.recorded:
+            continue
         said = [_value(name, asked.predicted.measures[name]) for _, asked in columns]
         table.add_row(shown, _one(name, answer.recorded[name]), *said)
     states = [_states(asked.predicted) for _, asked in columns]
@@ -66,7 +69,7 @@ def checked_screen(checked: Checked) -> Group:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in ("", "predicted", "measured", "off by", "in the interval"):
         table.add_column(title)
-    for row in rows:
+    for row in (row for row in rows if row["measure"] in NAMES):
         name, error = row["measure"], row["error_ratio"]
         table.add_row(NAMES[name], _value(name, Value(row["predicted"], row["low"], row["high"])),
                       _one(name, row["measured"]), MISSING if error is None else f"{error:+.1%}",

@@ -1,0 +1,33 @@
+"""What a twin found best → proposals, with what it predicts as their claim.
+
+    propose(found, brief).proposals[0]      Proposal((max_running_requests=64,), "twin", "", "…", Claim(…))
+
+Nothing is proposed that the twin does not hold to be better than the present settings with its whole interval: a trial
+costs minutes, and its time is better spent on what somebody else proposes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pellucid.tune.events import Claim, Proposal
+from pellucid.tune.propose import Answer, Brief
+from pellucid.tune.space import Candidate
+
+MOST = 3       # chosen: from one search; what is measured of the first tells how far to trust the next
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A candidate, and what is predicted of it against the present settings."""
+
+    candidate: Candidate
+    claim: Claim | None                # None where the goal is no metric of the catalogue
+    better: bool                       # its whole interval is
+    says: str
+
+
+def propose(promises: Sequence[Promise], brief: Brief) -> Answer:
+    fresh = [p for p in promises if p.better and p.candidate and p.candidate not in brief.seen][:MOST]
+    return Answer(tuple(Proposal(p.candidate, "twin", "", p.says, p.claim) for p in fresh), done=True)

@@ -1,0 +1,32 @@
+"""Goodput under a user's limits, of what was measured and of what is predicted, by one definition.
+
+    goodput_of(read_slo("ttft_p95<2s"))(timed)      {"goodput_per_s": 1.9}
+"""
+
+from __future__ import annotations
+
+from pellucid.core.units import S_NS
+from pellucid.sim.outcome import Timed
+from pellucid.sim.predict import Also, Measured
+from pellucid.tune.slo import Request, Slo, goodput
+
+NAME = "goodput_per_s"
+
+
+def goodput_of(slo: Slo) -> Also:
+    """Nothing to measure without limits."""
+
+    def also(timed: Timed) -> Measured:
+        if not slo or not len(timed):
+            return {NAME: None} if slo else {}
+        span_s = float(timed.last_ns.max() - timed.arrived_ns.min()) / S_NS
+        return {NAME: goodput(slo, requests_of(timed), span_s).good_per_s}
+
+    return also
+
+
+def requests_of(timed: Timed) -> list[Request]:
+    return [
+        Request(True, int(first - came), int(last - came), tuple(map(int, gaps)))
+        for came, first, last, gaps in zip(timed.arrived_ns, timed.first_ns, timed.last_ns, timed.gaps_ns, strict=True)
+    ]
