@@ -8,7 +8,7 @@ from pellucid.core.errors import AskedWrongly
 from pellucid.sim.engine.settings import Settings
 from pellucid.sim.search import Budget, Dial, Found, Score, search
 
-START = Settings(sequence_cap_count=16, token_budget_tokens=512, kv_blocks_count=64, block_tokens=16, context_tokens=512)
+START = Settings(16, 512, kv_blocks_count=64, block_tokens=16, context_tokens=512)
 CAP, TOKENS = Dial("sequence_cap_count", 1, 1024), Dial("token_budget_tokens", 16, 8192)
 LONG = Dial("long_prefill_tokens", 16, 4096, off=0)
 
@@ -56,7 +56,7 @@ def test_limits_come_before_what_is_wanted() -> None:
 
 
 def test_the_present_is_kept_where_nothing_is_better() -> None:
-    found = hunted(lambda settings: Score(0.0, 5.0, 1e6))
+    found = hunted(lambda _: Score(0.0, 5.0, 1e6))
     assert found.best(3) == []
     assert found.present.settings == START
 

@@ -9,6 +9,7 @@ are left out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -68,6 +69,11 @@ class Steps:
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> Steps:
         return Steps(*(getattr(self, f.name)[chosen] for f in fields(self)))
+
+
+def joined(parts: Sequence[Steps]) -> Steps:
+    """Of several runs of one engine, one after the other."""
+    return Steps(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Steps)))
 
 
 def seen(run: RunReader) -> Steps:

@@ -10,11 +10,11 @@ seen the steps it is asked about; that is said.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pellucid.core.errors import CannotAnswer
 from pellucid.core.units import unit_of
 from pellucid.sim.outcome import MEASURES, measures, of_run
 from pellucid.sim.predict import LEVEL, Predicted, predict
@@ -23,8 +23,7 @@ from pellucid.sim.step.seen import Steps, seen
 from pellucid.store.read import open_run
 from pellucid.verbs.predict.asks import asks_of
 from pellucid.verbs.predict.settings import present
-from pellucid.verbs.predict.twin import twin_of
-from pellucid.verbs.why import engine_of
+from pellucid.verbs.predict.twin import alike, known_engine, twin_of
 from pellucid.workload.recorded import recorded
 
 SAME = "the twin has learnt from this very run: another load asks more of it. Try: --run ONE --check ANOTHER"
@@ -48,26 +47,20 @@ class Checked:
                 "units": {n: unit_of(n) for n in names if unit_of(n)}}  # fmt: skip
 
 
-def check(fitted: Path, on: Path) -> Checked:
-    """The settings are those of `on`, the steps' times those of `fitted`.
+def check(fitted: Path, on: Path, also: Sequence[Path] = ()) -> Checked:
+    """The settings are those of `on`, the steps' times those of `fitted` and of `also`.
 
     Raises CannotAnswer where the runs are of different engines or versions, or one lacks what it takes.
     """
-    made, other = twin_of(open_run(fitted)), open_run(on)
-    engine = engine_of(other)
-    if engine is None or (engine.name, engine.version) != (made.engine.name, made.engine.version):
-        said = "an unknown engine" if engine is None else f"{engine.name} {engine.version}"
-        raise CannotAnswer(f"{fitted.name} is of {made.engine.name} {made.engine.version}, {on.name} of {said}: one "
-                           "says nothing of the other")  # fmt: skip
-    if engine.config.get("model") != made.engine.config.get("model"):
-        raise CannotAnswer(f"{fitted.name} serves {made.engine.config.get('model')}, {on.name} "
-                           f"{engine.config.get('model')}: their steps are not alike")  # fmt: skip
+    made, other = twin_of(open_run(fitted), [open_run(path) for path in also]), open_run(on)
+    engine = known_engine(other)
+    alike(made.engine, fitted.name, engine, on.name)
     workload = recorded(other, on.name)
     predicted = predict(asks_of(workload), present(engine), made.twin)
     timed = measures(of_run(other))
     rows = tuple(row for name in MEASURES if (row := _row(name, predicted, timed[name])) is not None)
-    notes = (*made.notes, SAME) if fitted == on else (*made.notes, *_drift(made.twin.model, seen(other)))
-    return Checked(fitted.name, on.name, rows, predicted, notes)
+    notes = (*made.notes, SAME) if on in (fitted, *also) else (*made.notes, *_drift(made.twin.model, seen(other)))
+    return Checked(", ".join(path.name for path in (fitted, *also)), on.name, rows, predicted, notes)
 
 
 def _drift(model: StepModel, steps: Steps) -> list[str]:

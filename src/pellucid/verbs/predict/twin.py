@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pellucid.catalog.knobs.spelling import Engine
@@ -13,7 +14,7 @@ from pellucid.core.errors import CannotAnswer
 from pellucid.sim.engine.settings import Settings
 from pellucid.sim.predict import Twin
 from pellucid.sim.step.fit import fit
-from pellucid.sim.step.seen import seen
+from pellucid.sim.step.seen import joined, seen
 from pellucid.store.read import RunReader
 from pellucid.verbs.predict.settings import groups_count, present
 from pellucid.verbs.why import engine_of
@@ -21,6 +22,23 @@ from pellucid.verbs.why import engine_of
 # A request is queued between two steps, so most of what lies before that is the wait for the step at hand, which the
 # schedule has already. The frontend's own part is what the quickest needed.
 _DELAY = "SELECT quantile_cont(queued_ns - arrival_ns, 0.1) AS delay_ns, count(DISTINCT process) AS cores FROM requests"
+
+
+def known_engine(run: RunReader) -> Engine:
+    engine = engine_of(run)
+    if engine is None:
+        raise CannotAnswer(f"{run.folder.name} does not say which engine it was. Try: record it with the probe in it")
+    return engine
+
+
+def alike(one: Engine, name: str, other: Engine, others_name: str) -> None:
+    """Raises CannotAnswer where steps of the one say nothing of the other's."""
+    if (one.name, one.version) != (other.name, other.version):
+        raise CannotAnswer(f"{name} is of {one.name} {one.version}, {others_name} of {other.name} {other.version}: one "
+                           "says nothing of the other")  # fmt: skip
+    if one.config.get("model") != other.config.get("model"):
+        raise CannotAnswer(f"{name} serves {one.config.get('model')}, {others_name} {other.config.get('model')}: their "
+                           "steps are not alike")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +49,14 @@ class TwinOf:
     notes: tuple[str, ...]             # what it cannot follow, in words
 
 
-def twin_of(run: RunReader) -> TwinOf:
-    """Raises CannotAnswer where the run does not have what a twin is made of."""
-    engine = engine_of(run)
-    if engine is None:
-        raise CannotAnswer("the run does not say which engine it was. Try: record it with the probe in it")
+def twin_of(run: RunReader, also: Sequence[RunReader] = ()) -> TwinOf:
+    """`also`: other runs of the same engine, under other loads, whose steps are learnt from too.
+
+    Raises CannotAnswer where a run does not have what a twin is made of, or is of another engine or model.
+    """
+    engine = known_engine(run)
+    for other in also:
+        alike(engine, run.folder.name, known_engine(other), other.folder.name)
     settings = present(engine)
     row = run.one(_DELAY)
     if row["cores"] > 1:
@@ -45,4 +66,5 @@ def twin_of(run: RunReader) -> TwinOf:
         notes.append("arrivals at the frontend were not seen: TTFT begins when a request is queued")
     if groups_count(engine) > 1:
         notes.append("the model's layers differ in what they keep: KV of long requests is taken to be more than it is")
-    return TwinOf(engine, settings, Twin(fit(seen(run)), float(row["delay_ns"] or 0.0)), tuple(notes))
+    model = fit(joined([seen(one) for one in (run, *also)]))
+    return TwinOf(engine, settings, Twin(model, float(row["delay_ns"] or 0.0)), tuple(notes))

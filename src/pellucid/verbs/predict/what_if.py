@@ -39,6 +39,7 @@ class Wish:
     settings: tuple[str, ...] = ()     # NAME=VALUE
     load_ratio: float = 1.0            # of the workload's arrival rate
     workload: Path | None = None       # None: the run's own requests
+    also: tuple[Path, ...] = ()        # other runs of the engine, whose steps are learnt from too
     slo: str = ""                      # as typed; with it goodput is told
 
 
@@ -86,7 +87,7 @@ def what_if(folder: Path, wish: Wish) -> Answer:
     if not wish.load_ratio > 0:
         raise AskedWrongly(f"--load {wish.load_ratio:g} is no load. Try: --load 1.5x")
     run = open_run(folder)
-    made = twin_of(run)
+    made = twin_of(run, [open_run(path) for path in wish.also])
     chosen = candidate(read_setting(text, made.engine) for text in wish.settings)
     settings = changed(made.settings, chosen)
     own, also = recorded(run, folder.name), goodput_of(read_slo(wish.slo) if wish.slo else ())

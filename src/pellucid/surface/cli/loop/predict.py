@@ -14,7 +14,7 @@ HELP = """Say what another setting or another load would do to a recorded engine
     pellucid predict --load 1.5x                               the same engine, requests half as many again a second
     pellucid predict --set max_num_seqs=64 --load 1.5x --workload chat.parquet
     pellucid predict --set max_num_seqs=64 --slo 'ttft_p95<2s,itl_p95<150ms'
-    pellucid predict --run monday --check tuesday              how right monday's twin is on tuesday's load
+    pellucid predict --run monday --learn sunday --check tuesday      how right a twin of two runs is on a third
 
 The engine's schedule is followed step by step on virtual time; how long a step takes is learnt from the recorded steps.
 Every figure has an interval: what stretches of steps that were not learnt from were off by. First the twin says what
@@ -23,6 +23,7 @@ was recorded, so that you see how far to trust it."""
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     run_option(parser)
+    parser.add_argument("--learn", action="append", default=[], metavar="ID", help="another run of the same engine, under another load, to learn steps from; again for more")  # noqa: E501
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, in the engine's words or ours; again for more")  # noqa: E501
     parser.add_argument("--load", type=load, default=1.0, metavar="X", help="the workload's rate times X, as 1.5x (default: 1x)")  # noqa: E501
     parser.add_argument("--workload", type=path, metavar="FILE", help="a workload (default: the run's own requests)")
@@ -51,17 +52,17 @@ def run(args: argparse.Namespace) -> int:
     from pellucid.verbs.predict.what_if import Wish, what_if
     from pellucid.verbs.runs import run_folder
 
-    folder = run_folder(home(), args.run)
+    folder, also = run_folder(home(), args.run), tuple(run_folder(home(), name) for name in args.learn)
     if args.check is not None:
         if args.set or args.workload is not None or args.load != 1 or args.slo:
             raise AskedWrongly("--check takes settings and load from its run: leave --set, --load, --workload, --slo")
-        checked = check(folder, run_folder(home(), args.check))
+        checked = check(folder, run_folder(home(), args.check), also)
         if args.json:
             print_json(checked.json())
         else:
             show(checked_screen(checked))
         return 0
-    answer = what_if(folder, Wish(tuple(args.set), args.load, args.workload, args.slo))
+    answer = what_if(folder, Wish(tuple(args.set), args.load, args.workload, also, args.slo))
     if args.json:
         print_json(answer.json())
     else:

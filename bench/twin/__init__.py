@@ -1,0 +1,1 @@
+"""How right the twin is, and how fast: measured against real engines."""
