@@ -5,8 +5,8 @@
 For each case of splits.toml: the real engine is started anew for every load, under `pellucid run`, and a public trace
 is replayed to it at that load. The twin learns from the steps of the loads under `learn` and predicts the requests of
 those under `held`, each of which is run twice: what two runs of the same differ by is the A/A spread that an error is
-held against. Goals: throughput and TPOT within 5 % or one and a half times that spread, TTFT p50 within 10 %, p95 within
-20 %; nine of ten measures in their interval.
+held against. Goals: throughput and TPOT within 5 % or one and a half times that spread, TTFT p50 within 10 %, p95
+within 20 %; nine of ten measures in their interval.
 """
 
 from __future__ import annotations
