@@ -14,7 +14,8 @@ def brief(*seen: Candidate) -> Brief:
 
 def promise(cap: int, better: bool = True) -> Promise:
     claim = Claim("output_tokens_per_s", 0.05, 0.2)
-    return Promise((Setting("max_running_requests", cap),), claim, better, f"the twin expects much of {cap}")
+    chosen = (Setting("max_running_requests", cap),)
+    return Promise(chosen, claim, better, f"the twin expects much of {cap}", "queueing")
 
 
 def test_what_is_better_is_proposed_with_its_claim() -> None:
@@ -22,12 +23,13 @@ def test_what_is_better_is_proposed_with_its_claim() -> None:
     (proposal,) = answer.proposals
     assert proposal.candidate == promise(32).candidate
     assert (proposal.proposer, proposal.claim) == ("twin", Claim("output_tokens_per_s", 0.05, 0.2))
+    assert proposal.source == "twin.max_running_requests.queueing"
     assert proposal.why == "the twin expects much of 32"
     assert answer.done
 
 
 def test_what_may_be_nothing_what_was_seen_and_what_changes_nothing_is_not() -> None:
-    nothing = Promise((), None, True, "")
+    nothing = Promise((), None, True, "", "queueing")
     assert propose([promise(8, better=False), promise(32), nothing], brief(promise(32).candidate)).proposals == ()
 
 

@@ -1,6 +1,6 @@
 """What a twin found best → proposals, with what it predicts as their claim.
 
-    propose(found, brief).proposals[0]      Proposal((max_running_requests=64,), "twin", "", "…", Claim(…))
+    propose(found, brief).proposals[0]      Proposal((max_running_requests=64,), "twin", "twin.…", "…", Claim(…))
 
 Nothing is proposed that the twin does not hold to be better than the present settings with its whole interval: a trial
 costs minutes, and its time is better spent on what somebody else proposes.
@@ -26,8 +26,14 @@ class Promise:
     claim: Claim | None                # None where the goal is no metric of the catalogue
     better: bool                       # its whole interval is
     says: str
+    regime: str                        # what the load was to the present engine: queueing, or keeping_up
+
+    @property
+    def source(self) -> str:
+        """Whose claims are counted together: by knobs and regime."""
+        return ".".join(("twin", "+".join(s.knob for s in self.candidate), self.regime))
 
 
 def propose(promises: Sequence[Promise], brief: Brief) -> Answer:
     fresh = [p for p in promises if p.better and p.candidate and p.candidate not in brief.seen][:MOST]
-    return Answer(tuple(Proposal(p.candidate, "twin", "", p.says, p.claim) for p in fresh), done=True)
+    return Answer(tuple(Proposal(p.candidate, "twin", p.source, p.says, p.claim) for p in fresh), done=True)

@@ -14,6 +14,7 @@ HELP = """Say what another setting or another load would do to a recorded engine
     pellucid predict --load 1.5x                               the same engine, requests half as many again a second
     pellucid predict --set max_num_seqs=64 --load 1.5x --workload chat.parquet
     pellucid predict --set max_num_seqs=64 --slo 'ttft_p95<2s,itl_p95<150ms'
+    pellucid predict --check                                   what tune's twins claimed, and what came of it
     pellucid predict --run monday --learn sunday --check tuesday      how right a twin of two runs is on a third
 
 The engine's schedule is followed step by step on virtual time; how long a step takes is learnt from the recorded steps.
@@ -28,7 +29,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--load", type=load, default=1.0, metavar="X", help="the workload's rate times X, as 1.5x (default: 1x)")  # noqa: E501
     parser.add_argument("--workload", type=path, metavar="FILE", help="a workload (default: the run's own requests)")
     parser.add_argument("--slo", default="", metavar="LIMITS", help="tell goodput under these: ttft_p95<2s,itl_p95<150ms")  # noqa: E501
-    parser.add_argument("--check", metavar="RUN", help="predict the requests of that run and compare with what was measured")  # noqa: E501
+    parser.add_argument("--check", nargs="?", const="", metavar="RUN", help="predict the requests of that run and compare with what was measured; without RUN: what was claimed in tune, and what came of it")  # noqa: E501
     json_option(parser)
 
 
@@ -43,6 +44,24 @@ def load(text: str) -> float:
     return value
 
 
+def record(args: argparse.Namespace) -> int:
+    from pellucid.core.settings import home
+    from pellucid.surface.cli.loop.trials import CLAIMS
+    from pellucid.surface.cli.options import say
+    from pellucid.surface.cli.render.page import show
+    from pellucid.surface.cli.render.rows import table
+    from pellucid.verbs.predict.record import of_twin
+
+    found = of_twin(home())
+    if args.json:
+        print_json(found.claims_json())
+    elif found.claims:
+        show(table(found.claims, CLAIMS, (), None), wide=True)
+    else:
+        say("no claim of a twin was tried yet. Try: pellucid tune")
+    return 0
+
+
 def run(args: argparse.Namespace) -> int:
     from pellucid.core.errors import AskedWrongly
     from pellucid.core.settings import home
@@ -52,6 +71,8 @@ def run(args: argparse.Namespace) -> int:
     from pellucid.verbs.predict.what_if import Wish, what_if
     from pellucid.verbs.runs import run_folder
 
+    if args.check == "":
+        return record(args)
     folder, also = run_folder(home(), args.run), tuple(run_folder(home(), name) for name in args.learn)
     if args.check is not None:
         if args.set or args.workload is not None or args.load != 1 or args.slo:

@@ -96,7 +96,8 @@ def _promise(
     more = wanted is not None and wanted.low > LEAST_GAIN
     claim = _claim(goal, wanted, there, here)
     says = f"the twin expects {_said(goal, wanted)}" + (", and limits kept that are broken now" if keeps_more else "")
-    return Promise(chosen, claim, more or keeps_more, says)
+    regime = "queueing" if here.waiting_mean_count >= 1 else "keeping_up"
+    return Promise(chosen, claim, more or keeps_more, says, regime)
 
 
 def _claim(goal: str, wanted: Value | None, there: Predicted, here: Predicted) -> Claim | None:
