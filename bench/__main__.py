@@ -28,6 +28,8 @@ COMMANDS: dict[str, list[str]] = {
     "nsys_speed": [str(OURS), str(HERE / "nsys_speed.py")],
     "replay_lag": [str(OURS), "-m", "bench.loop.replay_lag"],
     "attribution": [str(OURS), "-m", "bench.attribution"],
+    "twin_speed": [str(OURS), "-m", "bench.twin.speed"],
+    "twin_accuracy": [str(OURS), "-m", "bench.twin.accuracy"],
     "effect_power": [str(OURS), "-m", "bench.loop.effect_power"],
     "fidelity_power": [str(OURS), "-m", "bench.loop.fidelity_power"],
 }
