@@ -65,6 +65,15 @@ def test_what_is_sent_is_the_workload(url: str, capsys: pytest.CaptureFixture[st
     assert "labels of 40 requests were not sent" in " ".join(said["notes"])
 
 
+def test_requests_within_the_limits_are_counted(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(capsys, "w", "--url", url)["measures"]["good_count"] is None
+    assert told(capsys, "w", "--url", url, "--slo", "ttft_p95<10s")["measures"]["good_count"] == 40
+    assert told(capsys, "w", "--url", url, "--slo", "ttft_p95<1ms,e2e_p95<2ms")["measures"]["good_count"] == 0
+    assert main(["replay", "w", "--url", url, *ROOM, "--slo", "ttft_p95<10s"]) == 0
+    assert "40 of 40 requests within the limits" in " ".join(capsys.readouterr().out.split())
+    assert main(["replay", "w", "--url", url, *ROOM, "--slo", "quick"]) == 2
+
+
 def test_the_screen_tells_client_traffic_and_answers(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", "w", "--url", url, *ROOM, "--speed", "2", "--limit", "20"]) in (0, 3)
     said = capsys.readouterr().out

@@ -36,13 +36,16 @@ from pellucid.collect.client.served import Served, served, vocabulary_of
 from pellucid.collect.openmetrics.address import endpoint
 from pellucid.core.errors import AskedWrongly
 from pellucid.core.units import S_NS
+from pellucid.tune.slo import Slo, read_slo
 from pellucid.verbs.loop.asks import Plan, Room, Wish, planned
+from pellucid.verbs.loop.promised import kept
 from pellucid.verbs.loop.workload import statistics_named
 from pellucid.workload.file import SCHEMA, Workload, read
 from pellucid.workload.prompts import Vocabulary
 from pellucid.workload.statistics import Statistics, statistics
 
-__all__ = ["LAG_QUANTILES", "QUANTILES", "Counts", "Pace", "Replayed", "Server", "Wish", "replay", "room_of"]
+__all__ = ["LAG_QUANTILES", "QUANTILES", "Counts", "Pace", "Replayed", "Server", "Wish", "read_slo", "replay",
+           "room_of"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class Pace:
     timeout_s: float                       # of a request
     name: str                              # of this replay: the beginning of its requests' ids
     tell: Callable[[Counts], None] | None = None
+    slo: Slo = ()                          # with it, requests within it are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +135,7 @@ def replay(path: Path, server: Server, wish: Wish, pace: Pace) -> Replayed:
     good = [r for r in played.replies if r.ok]
     return Replayed(
         _conditions(path, server, found, room) | asdict(wish) | _named(pace), plan, played, statistics(plan.requests),
-        statistics(sent) if sent is not None else None, measure(played.replies, played.duration_ns),
+        statistics(sent) if sent is not None else None, measure(played.replies, played.duration_ns, kept(pace.slo)),
         latencies(played.replies), client_bound(played), len(good),
         sum(r.output_tokens != r.ask.output_tokens for r in good),
     )  # fmt: skip
@@ -168,7 +172,7 @@ def _conditions(path: Path, server: Server, found: Served, room: Room) -> dict[s
 
 
 def _named(pace: Pace) -> dict[str, Any]:
-    return {"timeout_s": pace.timeout_s, "request_ids": f"{pace.name}-*"}
+    return {"timeout_s": pace.timeout_s, "request_ids": f"{pace.name}-*", "slo": [str(o) for o in pace.slo]}
 
 
 def _sent(plan: Plan, played: Played) -> Workload | None:

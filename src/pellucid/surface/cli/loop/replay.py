@@ -35,6 +35,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=count, default=0, metavar="N", help="the first N requests only; 0 for all")
     parser.add_argument("--for", type=span_ns, dest="span", metavar="SPAN", help="send for so long: 60s, 5m")
     parser.add_argument("--timeout", type=span_ns, default=600_000_000_000, metavar="SPAN", help="of a request (default: 10m)")  # noqa: E501
+    parser.add_argument("--slo", default="", metavar="LIMITS", help="count the requests within these: ttft_p95<2s,itl_p95<150ms")  # noqa: E501
     parser.add_argument("--out", type=path, metavar="FILE", help="write every request's times there, as Parquet")
     parser.add_argument("--force", action="store_true", help="write over a file that is there")
     header_option(parser)
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     from pellucid.surface.cli.render.loop.replay import progress, screen
     from pellucid.surface.cli.render.page import show
     from pellucid.verbs.export.write import check
-    from pellucid.verbs.loop.replay import Pace, Server, Wish, replay
+    from pellucid.verbs.loop.replay import Pace, Server, Wish, read_slo, replay
     from pellucid.verbs.loop.timings import write
 
     if not 0 <= args.seed < 2**63:
@@ -54,7 +55,8 @@ def run(args: argparse.Namespace) -> int:
         check(args.out, args.force)
     server = Server(args.url, args.model, headers(args), args.model_config, args.context_tokens or None)
     wish = Wish(args.speed, args.scale_tokens, args.seed, args.limit or None, args.span, args.rate, args.output_tokens)
-    pace = Pace(args.timeout / 1e9, f"replay-{secrets.token_hex(3)}", lambda counts: progress(counts, say))
+    pace = Pace(args.timeout / 1e9, f"replay-{secrets.token_hex(3)}", lambda counts: progress(counts, say),
+                read_slo(args.slo) if args.slo else ())  # fmt: skip
     replayed = replay(args.file, server, wish, pace)
     if args.out is not None:
         write(replayed, args.out)

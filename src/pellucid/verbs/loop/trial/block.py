@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from pellucid.collect.client.ask import Ask
-from pellucid.collect.client.measures import Seen, client_bound, faults, measure
+from pellucid.collect.client.measures import client_bound, faults, measure
 from pellucid.collect.client.play import Bounds, Target, play
 from pellucid.tune.effect.pairs import Block
-from pellucid.tune.slo import Request, Slo, within
+from pellucid.tune.slo import Slo
+from pellucid.verbs.loop.promised import kept
 
 OVERDUE = "timeout"
 
@@ -32,11 +33,7 @@ class Served:
 def serve(target: Target, asks: Sequence[Ask], limit_s: float, slo: Slo) -> Served:
     """Open loop: each request goes out at its time, whatever the engine does. Late ones are cut off."""
     played = play(target, asks, Bounds(block_s=limit_s, give_up=True))
-
-    def good(one: Seen) -> bool | None:
-        return within(slo, Request(one.ok, one.ttft_ns, one.e2e_ns, one.gaps_ns))
-
-    measures = measure(played.replies, played.ended_ns - played.began_ns, good if slo else None)
+    measures = measure(played.replies, played.ended_ns - played.began_ns, kept(slo))
     block = Block(**asdict(measures))
     found = faults(played.replies)
     error = next((f"{kind}: {words}" for kind, (_, words) in found.items()), played.ended_early)

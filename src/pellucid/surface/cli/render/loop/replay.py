@@ -15,7 +15,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from pellucid.core.units import duration, percent
+from pellucid.core.units import S_NS, duration, percent
 from pellucid.surface.cli.render.page import MISSING, grid, heading, number
 from pellucid.verbs.loop.replay import LAG_QUANTILES, QUANTILES, Counts, Replayed
 from pellucid.verbs.loop.workload import Lengths, Statistics, quantiles_named
@@ -42,6 +42,11 @@ def screen(replayed: Replayed) -> Group:
         tail.add_row(name, _durations(values, QUANTILES))
     per_s = replayed.measures.output_tokens_per_s
     tail.add_row("throughput", "not seen" if per_s is None else f"{number(per_s)} output tokens a second")
+    good = replayed.measures.good_count
+    if good is not None:
+        per_good_s = good / (replayed.measures.duration_ns / S_NS)
+        tail.add_row("goodput", f"{good:,} of {replayed.measures.requests_count:,} requests within the limits, "
+                     f"{number(per_good_s)} a second")  # fmt: skip
     tail.add_row("conditions", ", ".join(_conditions(replayed)))
     for note in replayed.plan.notes:
         tail.add_row("note", note)
