@@ -19,9 +19,13 @@ from pellucid.store.read import RunReader
 from pellucid.verbs.predict.settings import groups_count, present
 from pellucid.verbs.why import engine_of
 
-# A request is queued between two steps, so most of what lies before that is the wait for the step at hand, which the
-# schedule has already. The frontend's own part is what the quickest needed.
-_DELAY = "SELECT quantile_cont(queued_ns - arrival_ns, 0.1) AS delay_ns, count(DISTINCT process) AS cores FROM requests"
+# A request is queued between two steps, so most of what lies between its submission and that is the wait for the step
+# at hand, which the schedule has already. What is left is what the quickest needed: it came just before a step's end.
+_DELAY = """
+SELECT median(submitted_ns - arrival_ns) + quantile_cont(queued_ns - submitted_ns, 0.02) AS delay_ns,
+       count(DISTINCT process) AS cores
+FROM requests
+"""
 
 
 def known_engine(run: RunReader) -> Engine:
