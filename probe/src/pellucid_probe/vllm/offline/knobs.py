@@ -35,7 +35,7 @@ def knobs() -> Dict[str, Any]:
     arguments = importlib.import_module(ARGUMENTS)
     fields = _fields(arguments.EngineArgs)
     flags: Dict[str, Any] = {}
-    for action in _parser(arguments)._actions:
+    for action in server_parser(arguments)._actions:
         long = [name for name in action.option_strings if name.startswith("--")]
         for name in long:
             if not name.startswith("--no-"):
@@ -45,7 +45,8 @@ def knobs() -> Dict[str, Any]:
     return {"engine": "vllm", "engine_version": engine_version(), "flags": flags, "variables": variables}
 
 
-def _parser(arguments: Any) -> argparse.ArgumentParser:
+def server_parser(arguments: Any) -> argparse.ArgumentParser:
+    """The server's, of whatever version this is. Raises ImportError where the engine has none."""
     for name in PARSERS:
         try:
             module = importlib.import_module(name)
