@@ -1,0 +1,42 @@
+"""The twin's schedule is the engine's own: every token of every request in the same step, on loads drawn at random.
+
+`bench.twin.agreement` asks fifty; here are quick ones with preemptions, shared beginnings, cut prompts and a watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pellucid.collect.vllm.schedule import Schedules
+from tools.real_engine import OLDER, PYTHON
+from tools.traffic.loads import both, differing, drawn
+
+pytestmark = pytest.mark.engine
+SEEDS = (3, 7, 10, 16, 23)
+
+
+@pytest.fixture(scope="module", params=[PYTHON, OLDER], ids=["0.32", "0.28"])
+def engine(request: pytest.FixtureRequest) -> Iterator[Schedules]:
+    python: Path = request.param
+    with Schedules(str(python)) as schedules:
+        yield schedules
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_token_comes_in_the_same_step(engine: Schedules, seed: int) -> None:
+    ran, told = both(engine, *drawn(seed))
+    assert differing(ran, told) == []
+    assert ran.ends_ns.tolist() == told.steps.end_ns.tolist()
+    assert ran.kv_used_blocks.tolist() == told.steps.kv_used_blocks_count.tolist()
+    assert ran.running.tolist() == told.steps.running_count.tolist()
+    assert ran.waiting.tolist() == told.steps.waiting_count.tolist()
+
+
+def test_the_loads_have_what_makes_it_hard(engine: Schedules) -> None:
+    found = [both(engine, *drawn(seed))[0] for seed in SEEDS[:3]]
+    assert sum(ran.preemptions_count for ran in found) > 20
+    assert any(s.cached_tokens for ran in found for s in ran.served)
+    assert any(s.first_token_step > s.first_step for ran in found for s in ran.served)
