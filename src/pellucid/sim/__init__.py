@@ -1,0 +1,1 @@
+"""What would happen: predictions from geometry, devices and recordings, without an engine."""
