@@ -21,7 +21,7 @@ LIFE = ROOT / "docs/life_of_a_number.md"
 PATH = re.compile(r"(?<![\w/.$~-])(?:probe|src|docs|tests|tools|bench)/[\w./*-]*\w")
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 COMMANDS = ("why|run|record|top|requests|steps|runs|doctor|load|profile|kernels|compare|export|classify|workload|"
-            "trials|audit|replay|fidelity")  # fmt: skip
+            "trials|audit|replay|fidelity|predict")  # fmt: skip
 COMMAND = re.compile(rf"(?:^|`| && )(pellucid (?:{COMMANDS})\b[^`\n]*)", re.MULTILINE)
 VARIABLE = re.compile(r"\bPELLUCID_[A-Z_]+\b")
 PROBE_VARIABLES = {"PELLUCID_DIR", "PELLUCID_OFF", "PELLUCID_DEPLOYMENT", "PELLUCID_RING_BYTES",

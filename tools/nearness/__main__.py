@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 FILE = Path(catalogue.__file__).with_name(catalogue.FILE)
 HEAD = """# What engines were seen to do on devices. Made by `python -m tools.nearness`; change that, not this file.
 #
-# speeds     a step's parts one after another, each at its data sheet's roof (in_turn_ns), beside what it took (taken_ns)
+# speeds     a step's parts one after another, each at its data sheet's roof (in_turn_ns); what it took (taken_ns)
 # reserves   what an engine held of its share of a device beside weights, activations at their least, and KV
 """
 SOURCES = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pellucid.physics.config.read import read
 from pellucid.physics.geometry import Geometry
-from tests.physics.configs import DEEPSEEK_V2_LITE, GPT_OSS, KIMI_K2, LLAMA_8B, QWEN3_8B, QWEN3_30B, QWEN3_06B
+from tests.physics.configs import DEEPSEEK_V2_LITE, GPT_OSS, KIMI_K2, LLAMA_8B, QWEN3_06B, QWEN3_8B, QWEN3_30B
 
 # A checkpoint of NVIDIA's makers of NVFP4: attention and the output matrix stay in bf16.
 NVFP4_EXPERTS = {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head", "*self_attn*"]}

@@ -1,6 +1,6 @@
-"""What engines were seen to do on devices → frozen records: how near a step came to its roof, what memory was left over.
+"""What engines were seen to do on devices → frozen records: how near a step came to its roof, what was left over.
 
-    seen().speeds[0]      Speed(device="h200", phase="decode", in_turn_ns=1_104_000, taken_ns=4_318_000, …).ratio == 0.26
+    seen().speeds[0]      Speed(device="h200", phase="decode", in_turn_ns=1_104_000, …).ratio == 0.26
     seen().reserves[0]    Reserve(device="h200", reserve_bytes=1_480_000_000, …)
 
 seen.toml is made by tools/nearness from recordings and public runs; its head says how. Strict, as the devices are.
@@ -54,6 +54,10 @@ class Reserve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     activations_bytes: float       # as counted here
     reserve_bytes: float           # the share − weights − activations − KV
 
+    @property
+    def of_device_ratio(self) -> float:
+        return self.reserve_bytes / self.total_bytes
+
 
 class Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sources: dict[str, str]
@@ -67,7 +71,7 @@ def read_seen(text: str, name: str = FILE) -> Seen:
         found = msgspec.toml.decode(text, type=Seen)
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
         raise ValueError(f"{name}: {error}") from error
-    unlisted = {row.source for row in (*found.speeds, *found.reserves)} - found.sources.keys()
+    unlisted = {*(s.source for s in found.speeds), *(r.source for r in found.reserves)} - found.sources.keys()
     if unlisted:
         raise ValueError(f"{name}: sources that are not listed: {', '.join(sorted(unlisted))}")
     wrong = next((row for row in found.speeds if not 0 < row.ratio < 1), None)

@@ -20,7 +20,8 @@ from pellucid.physics.step.matrices import cut
 from pellucid.physics.tensors import Tensor, tensors
 from pellucid.sim.paper.placement import Way, expert_cut, stages
 
-NEARLY_ALIKE = 1.5      # engines fill the smaller kind of layer up, where the larger has less than so many times as many
+# Engines fill the smaller kind of layer up, where the larger has fewer than so many times its layers.
+NEARLY_ALIKE = 1.5
 
 
 @dataclass(frozen=True, slots=True)

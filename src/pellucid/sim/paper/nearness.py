@@ -1,14 +1,15 @@
-"""A range for a time, from how near engines came to their roofs: a step's parts in turn → what steps were seen to take.
+"""A range for a time, from how near engines came to their roofs: parts of a step in turn → what steps like it took.
 
-    nearness("decode", "h200", seen().speeds)      Nearness(call_ns=3_950, ratio=Span(0.54, 1.06), models=(4 of them), …)
+    nearness("decode", "h200", seen().speeds)      Nearness(call_ns=3_950, ratio=Span(0.51, 1.13), models=(…), …)
     nearness(…).time_ns(timing)                    Span(low=9_100_000, high=16_400_000)
 
     time = (parts in turn + operations · call_ns) ÷ ratio
 
 call_ns is what an operation takes beside its roof, on the host or between kernels: of decodes the value that brings the
-ratios of all steps seen nearest to each other, of prompts none, since their operations are long. The ratios' ends are then drawn apart until nine in ten steps are inside
-the range that the other models' steps make. That is a check on the very rows it was made of, and the models are few:
-the count is said beside every range. With fewer than three models there is none.
+ratios of all steps seen nearest to each other; of prompts none, since their operations are long. The ratios' ends are
+then drawn apart until nine in ten steps are inside the range that the other models' steps make. That is a check on the
+very rows it was made of, and the models are few: the count is said beside every range. With fewer than three models
+there is none.
 """
 
 from __future__ import annotations

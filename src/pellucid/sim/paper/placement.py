@@ -50,12 +50,13 @@ class Way:
     domain: int
     cache: CacheFormat = PLAIN
     precisions: frozenset[Precision] | None = None
+    busy_ratio: float = 1.0        # mean batch of the replicas ÷ the fullest one's
 
     @property
     def plan(self) -> Plan:
         p = self.placement
         return Plan(tp=p.tp, ep=p.tp * p.dp if p.ep else 1, domain=self.domain, cache=self.cache,
-                    precisions=self.precisions)  # fmt: skip
+                    precisions=self.precisions, busy_ratio=self.busy_ratio)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

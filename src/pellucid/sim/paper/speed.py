@@ -13,7 +13,7 @@ as there are stages can be under way at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pellucid.core.errors import CannotAnswer
@@ -83,13 +83,22 @@ def shared_out(requests_count: int, way: Way) -> int:
     return -(-requests_count // (way.placement.dp * way.placement.pp))
 
 
+def with_requests(model: Model, requests_count: int) -> tuple[Model, int]:
+    """The model with its replicas as busy as so many requests make them, and the batch of the fullest."""
+    batch = shared_out(requests_count, model.way)
+    whole = batch * model.way.placement.dp * model.way.placement.pp
+    return replace(model, way=replace(model.way, busy_ratio=requests_count / whole)), batch
+
+
 def decode_time(model: Model, batch: int, context_tokens: int, drafts: int = 0) -> Timing:
     """`batch` requests in the step of one replica (or of each stage of it), each sees `context_tokens`."""
     return step_time(model, Batch(decodes=(context_tokens + drafts,) * batch, queries_count=1 + drafts))
 
 
 def prompt_time(model: Model, prompt_tokens: int) -> Timing:
-    return step_time(model, Batch(prefills=(Chunk(prompt_tokens, prompt_tokens),)))
+    """Nothing else runs, on other replicas neither."""
+    alone = replace(model, way=replace(model.way, busy_ratio=1 / model.way.placement.dp))
+    return step_time(alone, Batch(prefills=(Chunk(prompt_tokens, prompt_tokens),)))
 
 
 def more_prompts(model: Model, prompt_tokens: int) -> Timing:

@@ -10,6 +10,7 @@ from pellucid.surface.cli.captures import classify, compare, export, profile
 from pellucid.surface.cli.intake import attach, load
 from pellucid.surface.cli.lists import blocks, experts, kernels, prefixes, requests, runs, steps
 from pellucid.surface.cli.loop import audit, fidelity, live, replay, report, trial, trials, tune, undo, workload
+from pellucid.surface.cli.predict import command as predict
 
 
 class Command(Protocol):
@@ -25,5 +26,5 @@ class Command(Protocol):
 
 COMMANDS: tuple[Command, ...] = (
     why, run, record, attach, load, profile, top, requests, steps, prefixes, blocks, experts, kernels, compare,
-    classify, export, runs, workload, replay, trial, fidelity, tune, trials, report, undo, audit, live, doctor,
+    classify, export, runs, workload, predict, replay, trial, fidelity, tune, trials, report, undo, audit, live, doctor,
 )  # fmt: skip
