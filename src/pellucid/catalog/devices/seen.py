@@ -3,7 +3,7 @@
     seen().speeds[0]      Speed(device="h200", phase="decode", in_turn_ns=1_104_000, …).ratio == 0.26
     seen().reserves[0]    Reserve(device="h200", reserve_bytes=1_480_000_000, …)
 
-seen.toml is made by tools/nearness from recordings and public runs; its head says how. Strict, as the devices are.
+seen.toml is made by bench/loop/nearness from recordings and public runs; its head says how. Strict, as the devices are.
 """
 
 from __future__ import annotations

@@ -9,10 +9,11 @@ tp and dp instead. All GPUs are used. What wants a wire out of a domain is refus
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from pellucid.core.errors import CannotAnswer
+from pellucid.core.errors import AskedWrongly, CannotAnswer
 from pellucid.physics.cache import PLAIN, CacheFormat
 from pellucid.physics.formats import Precision
 from pellucid.physics.geometry import Geometry
@@ -40,6 +41,24 @@ class Placement:
         named = [f"{word}{n}" for word, n in (("TP", self.tp), ("PP", self.pp), ("DP", self.dp)) if n > 1]
         named += [f"EP{self.tp * self.dp}"] if self.ep else []
         return " ".join(named) or "1 GPU"
+
+
+def placement_of(text: str) -> Placement:
+    """`TP4 DP2 EP8`, in any order, with spaces or commas. Raises AskedWrongly."""
+    sizes: dict[str, int] = {}
+    for word in text.replace(",", " ").upper().split():
+        found = re.fullmatch(r"(TP|PP|DP|EP)([1-9]\d{0,3})", word)
+        if found is None or found.group(1) in sizes:
+            raise AskedWrongly(f"--placement {text!r}: {word!r} is not understood. Write it as TP4, or TP4 DP2 EP8")
+        sizes[found.group(1)] = int(found.group(2))
+    ep = sizes.pop("EP", 1)
+    made = Placement(sizes.get("TP", 1), sizes.get("PP", 1), sizes.get("DP", 1), ep > 1)
+    if not text.strip():
+        raise AskedWrongly("--placement '' is none. Write it as TP4, or TP4 DP2 EP8")
+    if made.ep and ep != made.tp * made.dp:
+        raise AskedWrongly(f"--placement {text!r}: experts are shared out over all ranks of TP and DP, which are "
+                           f"{made.tp * made.dp}. Try: {made.name}")  # fmt: skip
+    return made
 
 
 @dataclass(frozen=True, slots=True)

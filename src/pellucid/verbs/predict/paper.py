@@ -27,18 +27,22 @@ from pellucid.sim.paper.choose import Ranked, ranked
 from pellucid.sim.paper.cost import Api
 from pellucid.sim.paper.fit import Room, Span, room
 from pellucid.sim.paper.outlook import Setting, outlook
-from pellucid.sim.paper.placement import Refused, placements
+from pellucid.sim.paper.placement import Placement, Placements, Refused, placement_of, placements
 from pellucid.sim.paper.precision import emulated, in_precision, kv_format
 from pellucid.sim.paper.speed import Traffic
 from pellucid.verbs.predict.given import Given, device_named, model_of
 from pellucid.verbs.predict.rows import row
+
+# Above what anybody serves; beyond it an answer would only take long.
+MOST_REQUESTS, MOST_GPUS, MOST_TOKENS, MOST_DRAFTS = 100_000, 1024, 10_000_000, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     model: Path
     gpu: str
-    gpus_count: int = 1
+    gpus_count: int | None = None      # None for those of the placement, or 1
+    placement: str | None = None       # TP4 DP2; None for all there are
     against: Path | None = None
     precision: str | None = None       # of weights; None for the checkpoint's
     kv: str | None = None              # None for bf16
@@ -53,6 +57,16 @@ class Question:
     step_tokens: int = 8192
     gpu_hour: float | None = None
     api: Api | None = None
+
+    @property
+    def chosen(self) -> Placement | None:
+        return None if self.placement is None else placement_of(self.placement)
+
+    @property
+    def gpus(self) -> int:
+        if self.gpus_count is not None:
+            return self.gpus_count
+        return 1 if self.chosen is None else self.chosen.gpus_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +101,7 @@ class Answer:
     def _head(self) -> dict[str, Any]:
         q = self.question
         return {
-            "gpu": self.device.entry.name, "gpus_count": q.gpus_count,
+            "gpu": self.device.entry.name, "gpus_count": q.gpus,
             "domain_gpus_count": self.sides[0].setting.domain,
             "memory_bytes": self.room.total_bytes, "share_ratio": q.share_ratio,
             "reserve_low_bytes": self.reserve.low, "reserve_high_bytes": self.reserve.high,
@@ -129,12 +143,19 @@ def predict_on_paper(question: Question) -> Answer:
 
 
 def _check(q: Question) -> None:
-    if q.gpus_count < 1:
-        raise AskedWrongly(f"--gpus {q.gpus_count}: 1 at least")
+    if q.gpus < 1:
+        raise AskedWrongly(f"--gpus {q.gpus}: 1 at least")
+    if q.chosen is not None and q.chosen.gpus_count != q.gpus:
+        raise AskedWrongly(f"--placement {q.chosen.name} is of {q.chosen.gpus_count} GPUs, and --gpus says {q.gpus}")
     if not 0 < q.share_ratio <= 1:
         raise AskedWrongly(f"--share {q.share_ratio}: above 0 and 1 at most")
     if q.page_tokens < 1 or q.step_tokens < 1:
         raise AskedWrongly("--page and --step-tokens are 1 at least")
+    for name, value, most in (("--concurrency", q.concurrency, MOST_REQUESTS), ("--gpus", q.gpus, MOST_GPUS),
+                              ("--prompt", q.prompt_tokens, MOST_TOKENS), ("--output", q.output_tokens, MOST_TOKENS),
+                              ("--mtp", q.drafts, MOST_DRAFTS)):  # fmt: skip
+        if value > most:
+            raise AskedWrongly(f"{name} {value}: {most:,} at most")
     prices = [("--gpu-hour", q.gpu_hour), *((("--api-in", q.api.prompt), ("--api-out", q.api.output)) if q.api else ())]
     for name, price in prices:
         if price is not None and price < 0:
@@ -168,12 +189,18 @@ def _side(q: Question, name: str, given: Given, device: Device, space: Room, res
         raise AskedWrongly(f"--prompt, --output, --concurrency: {error}") from error
     setting = Setting(geometry, kv_format(geometry, q.kv), device, domain, space, reserve, q.page_tokens,
                       q.step_tokens, traffic, seen())  # fmt: skip
-    found = placements(geometry, q.gpus_count, domain)
-    if not found.possible:
-        why = "; ".join(f"{r.placement.name}: {r.reason}" for r in found.refused)
-        raise CannotAnswer(f"{given.path} cannot be spread over {q.gpus_count} GPUs: {why}. Try another --gpus")
-    order = ranked([outlook(setting, p, q.target_ns) for p in found.possible], q.target_ns is not None)
-    return Side(name, given, setting, order, found.refused)
+    found = placements(geometry, q.gpus, domain)
+    wanted = found.possible if q.chosen is None else (_possible(q.chosen, given, found),)
+    order = ranked([outlook(setting, p, q.target_ns) for p in wanted], q.target_ns is not None)
+    return Side(name, given, setting, order, found.refused if q.chosen is None else ())
+
+
+def _possible(chosen: Placement, given: Given, found: Placements) -> Placement:
+    if chosen in found.possible:
+        return chosen
+    why = next((r.reason for r in found.refused if r.placement == chosen), "it has no experts to share out")
+    possible = ", ".join(p.name for p in found.possible)
+    raise CannotAnswer(f"--placement {chosen.name} of {given.path}: {why}. Possible with so many GPUs: {possible}")
 
 
 def _facts(side: Side) -> dict[str, Any]:

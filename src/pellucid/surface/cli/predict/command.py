@@ -6,8 +6,8 @@ import argparse
 from typing import Protocol
 
 from pellucid.core.errors import AskedWrongly
-from pellucid.surface.cli.predict import paper
 from pellucid.surface.cli.options import json_option
+from pellucid.surface.cli.predict import paper
 
 NAME = "predict"
 HELP = f"""Say what a model would do on other GPUs, or with other settings, before anybody tries.

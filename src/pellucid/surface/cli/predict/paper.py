@@ -26,7 +26,8 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--model", type=path, metavar="FILE", help="config.json of a checkpoint, or its folder")
     group.add_argument("--against", type=path, metavar="FILE", help="another one, to compare with")
     group.add_argument("--gpu", metavar="NAME", help="a GPU of the catalogue: H200, h100_sxm, 'NVIDIA B200'")
-    group.add_argument("--gpus", type=whole, default=1, metavar="N", help="how many, all of them used (default: 1)")
+    group.add_argument("--gpus", type=whole, metavar="N", help="how many, all of them used (default: 1)")
+    group.add_argument("--placement", metavar="P", help="this one alone: TP8, 'TP4 DP2 EP8' (default: all there are)")
     group.add_argument("--precision", metavar="P", help="of the weights: bf16, fp8, nvfp4, fp8_weights … (default: the checkpoint's)")  # noqa: E501
     group.add_argument("--kv", metavar="P", help="of KV: bf16, fp8 … (default: bf16)")
     group.add_argument("--prompt", type=whole, default=1024, metavar="N", help="tokens of a prompt (default: 1024)")
@@ -53,15 +54,15 @@ def run(args: argparse.Namespace) -> int:
         raise AskedWrongly("--api-in and --api-out go together: an API has a price for both")
     api = None if args.api_in is None else Api(args.api_in, args.api_out)
     answer = predict_on_paper(Question(
-        args.model, args.gpu, args.gpus, args.against, args.precision, args.kv, args.prompt, args.output,
-        args.concurrency, args.mtp, args.tpot, args.share, args.reserve, args.page, args.step_tokens, args.gpu_hour,
-        api,
+        args.model, args.gpu, args.gpus, args.placement, args.against, args.precision, args.kv, args.prompt,
+        args.output, args.concurrency, args.mtp, args.tpot, args.share, args.reserve, args.page, args.step_tokens,
+        args.gpu_hour, api,
     )).json()  # fmt: skip
     if args.json:
         print_json(answer)
         return 0
-    from pellucid.surface.cli.render.paper import paper
     from pellucid.surface.cli.render.page import show
+    from pellucid.surface.cli.render.paper import paper
 
     show(paper(answer), wide=True)
     for note in answer["notes"]:

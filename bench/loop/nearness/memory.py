@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.loop.nearness.models import MODELS
 from pellucid.catalog.devices.gpus import devices
 from pellucid.catalog.devices.seen import Reserve
 from pellucid.physics.cache import CacheFormat
@@ -21,7 +22,6 @@ from pellucid.physics.formats import BF16, FP8, Format
 from pellucid.physics.memory import activation_bytes
 from pellucid.sim.paper.held import kv_on, weights_on
 from pellucid.sim.paper.placement import Placement, Way
-from tools.nearness.models import MODELS
 
 GIB = 2**30
 

@@ -22,13 +22,13 @@ from typing import Any
 
 import duckdb
 
+from bench.loop.nearness.models import MODELS
 from pellucid.catalog.devices.gpus import devices
 from pellucid.catalog.devices.seen import Phase, Speed
 from pellucid.core.units import MS_NS, S_NS
 from pellucid.physics.ceilings import peak_ceilings
 from pellucid.sim.paper.placement import Placement, Way
 from pellucid.sim.paper.speed import Model, Timing, Traffic, decode_time, more_prompts, prompt_time, steady_time
-from tools.nearness.models import MODELS
 
 FEW = 16                   # below, a difference of two times is all noise
 QUEUES_FROM = 256          # gpt-oss at 256 waits for KV, says its author: a median gap is not one of steps then

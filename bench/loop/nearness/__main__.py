@@ -1,7 +1,7 @@
 """Writes src/pellucid/catalog/devices/seen.toml, or compares it; then says how well the ranges made of it hold.
 
-    python -m tools.nearness --shared FOLDER            writes the file
-    python -m tools.nearness --shared FOLDER --check    exit 1 where it differs
+    python -m bench.loop.nearness --shared FOLDER            writes the file
+    python -m bench.loop.nearness --shared FOLDER --check    exit 1 where it differs
 
 FOLDER has the public runs and logs that the sources of the file name.
 """
@@ -15,17 +15,17 @@ from pathlib import Path
 
 import msgspec
 
+from bench.loop.nearness.memory import reserves
+from bench.loop.nearness.runs import model_on_h200, speeds
 from pellucid.catalog.devices import seen as catalogue
 from pellucid.catalog.devices.seen import Reserve, Speed
 from pellucid.sim.paper.fit import Span
 from pellucid.sim.paper.nearness import nearness, steady_range
 from pellucid.sim.paper.speed import Traffic
-from tools.nearness.memory import reserves
-from tools.nearness.runs import model_on_h200, speeds
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FILE = Path(catalogue.__file__).with_name(catalogue.FILE)
-HEAD = """# What engines were seen to do on devices. Made by `python -m tools.nearness`; change that, not this file.
+HEAD = """# What engines were seen to do on devices, made by `python -m bench.loop.nearness`: change that instead.
 #
 # speeds     a step's parts one after another, each at its data sheet's roof (in_turn_ns); what it took (taken_ns)
 # reserves   what an engine held of its share of a device beside weights, activations at their least, and KV
@@ -80,7 +80,7 @@ def steady_span(row: Speed, found: Sequence[Speed]) -> Span | None:
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--shared", type=Path, default=ROOT.parent / "shared" / "data")
+    options.add_argument("--shared", type=Path, default=ROOT / "shared" / "data")
     options.add_argument("--check", action="store_true")
     args = options.parse_args()
     found = list(speeds(args.shared, ROOT / "tests" / "golden"))
