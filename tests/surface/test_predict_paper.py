@@ -38,7 +38,7 @@ def test_the_api_and_a_target(model: str, capsys: pytest.CaptureFixture[str]) ->
     asked = ["--gpu-hour", "3.5", "--api-in", "0.05", "--api-out", "0.1", "--tpot", "20ms"]
     assert main(["predict", "--model", model, "--gpu", "H200", *asked]) == 0
     shown = capsys.readouterr().out
-    assert "in time ≤" in shown
+    assert "at best ≤" in shown
     assert "is cheaper from" in shown
     cheap = ["--gpu-hour", "3.5", "--api-in", "0.0001", "--api-out", "0.0001"]
     assert main(["predict", "--model", model, "--gpu", "H200", *cheap]) == 0

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from bench.loop.nearness.memory import reserves
-from bench.loop.nearness.runs import model_on_h200, speeds
+from bench.loop.nearness.page import reserve_table, said_of, speed_table
+from bench.loop.nearness.runs import speeds
 from pellucid.catalog.devices import seen as catalogue
 from pellucid.catalog.devices.seen import Reserve, Speed
-from pellucid.sim.paper.fit import Span
-from pellucid.sim.paper.nearness import nearness, steady_range
-from pellucid.sim.paper.speed import Traffic
 
 ROOT = Path(__file__).parents[3]
 FILE = Path(catalogue.__file__).with_name(catalogue.FILE)
@@ -57,27 +55,6 @@ def _toml(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else f"{value:_}"
 
 
-def said_of(found: Sequence[Speed]) -> Iterator[str]:
-    """What the ranges made of the rows are, and whether they hold."""
-    for phase in ("decode", "prompt", "first"):
-        near = nearness(phase, "h200", found)
-        if near is None:
-            yield f"{phase}: too few models, no range"
-            continue
-        yield (f"{phase}: {near.call_ns / 1000:.2f} µs a call, ratios {near.seen_ratio.low:.2f} to "
-               f"{near.seen_ratio.high:.2f}, drawn apart {near.ratio.low:.2f} to {near.ratio.high:.2f}; "
-               f"{near.held_count} of {near.rows_count} rows inside what the other models make")  # fmt: skip
-    rows = [row for row in found if row.phase == "steady"]
-    inside = sum(span.low <= row.taken_ns <= span.high for row in rows if (span := steady_span(row, found)))
-    yield f"steady: {inside} of {len(rows)} rows inside the range that decodes and prompts make"
-
-
-def steady_span(row: Speed, found: Sequence[Speed]) -> Span | None:
-    model = model_on_h200(row.model)
-    traffic = Traffic(row.prompt_tokens, row.output_tokens, row.batch_count)
-    return steady_range(model, traffic, row.batch_count, found)
-
-
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--shared", type=Path, default=ROOT / "shared" / "data")
@@ -86,13 +63,7 @@ def main() -> int:
     found = list(speeds(args.shared, ROOT / "tests" / "golden"))
     kept = list(reserves(args.shared))
     made = text(found, kept)
-    for row in found:
-        print(f"{row.model:17} {row.engine:10} {row.phase:7} {row.batch_count:4}  {row.in_turn_ns / 1e6:8.2f} ms of "
-              f"{row.taken_ns / 1e6:8.2f} ms  {row.ratio:.2f}")  # fmt: skip
-    for kept_row in kept:
-        print(f"{kept_row.model:17} {kept_row.device:24} weights {kept_row.weights_bytes / 2**30:6.2f} GiB, loaded "
-              f"{kept_row.loaded_bytes / 2**30:6.2f}; reserve {kept_row.reserve_bytes / 2**30:5.2f} GiB")  # fmt: skip
-    print("\n".join(said_of(found)))
+    print("\n".join((*speed_table(found), "", *reserve_table(kept), "", *said_of(found))))
     if args.check:
         return 0 if made == FILE.read_text() else 1
     FILE.write_text(made)

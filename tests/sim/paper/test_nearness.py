@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
 import pytest
 
 from bench.loop.nearness.models import MODELS
+from bench.loop.nearness.page import reserve_table, said_of, speed_table
 from pellucid.catalog.devices.seen import Speed, read_seen, seen
+from pellucid.core.units import US_NS
+from pellucid.physics.config.read import read
 from pellucid.physics.work import Work
 from pellucid.sim.paper.fit import Span
 from pellucid.sim.paper.nearness import nearness, steady_range
 from pellucid.sim.paper.placement import Placement
 from pellucid.sim.paper.speed import Timing, Traffic, decode_time, steady_time
+from tests.conftest import shared_data
+from tests.physics.configs import QWEN3_30B
 from tests.sim.paper.shapes import on_h200
 
 
@@ -99,3 +110,25 @@ def test_a_file_that_is_wrong_is_refused(change: str, words: str) -> None:
     text = 'reserves = []\n[sources]\ns = "x"\n[[speeds]]\n' + "\n".join(f"{k} = {v}" for k, v in lines.items())
     with pytest.raises(ValueError, match=words):
         read_seen(text)
+
+
+@pytest.mark.slow
+def test_a_model_that_the_range_was_not_made_of() -> None:
+    """64 decodes of Qwen3-30B-A3B shapes on an H200: from the begin of a step to the next one's, in a trace."""
+    path = shared_data("h200_vllm024/qwen3-30b-a3b_64x1000in_12out.pt.trace.json.gz")
+    events = [e for e in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"] if "dur" in e]
+    begins = sorted(e["ts"] for e in events if e.get("cat") == "gpu_user_annotation"
+                    and e["name"] == "execute_context_0(0)_generation_64(64)")  # fmt: skip
+    taken_ns = median(later - earlier for earlier, later in pairwise(begins)) * US_NS
+    found = nearness("decode", "h200", seen().speeds)
+    assert found is not None
+    assert "qwen3-30b-a3b" not in found.models
+    span = found.time_ns(decode_time(on_h200(read(QWEN3_30B), Placement()), 64, 1006))
+    assert taken_ns == pytest.approx(19.8e6, rel=0.01)
+    assert span.low < taken_ns < span.high
+
+
+def test_the_page_has_the_tables_of_the_file() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "predict_on_paper.md").read_text()
+    lines = [*speed_table(seen().speeds), *reserve_table(seen().reserves), *said_of(seen().speeds)]
+    assert [line for line in lines if line not in page] == []

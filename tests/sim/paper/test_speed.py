@@ -88,12 +88,14 @@ def test_replicas_that_share_nothing_add_up() -> None:
 
 
 def test_the_batch_in_time_is_the_largest_one() -> None:
-    found = outlook(setting(LLAMA, Traffic(1000, 200, 16)), Placement(), target_ns=10e6).at_target
-    assert found is not None
-    model = on_h200(LLAMA, Placement())
-    traffic = Traffic(1000, 200, 16)
-    assert steady_time(model, traffic, found.requests_count).least_ns <= 10e6
-    assert steady_time(model, traffic, found.requests_count + 1).least_ns > 10e6
+    traffic, model = Traffic(1000, 200, 16), on_h200(LLAMA, Placement())
+    found = outlook(setting(LLAMA, traffic), Placement(), target_ns=10e6)
+    assert found.at_target is not None
+    count, most = found.at_target.requests_count, found.in_time_most_count
+    assert most is not None
+    assert steady_time(model, traffic, count).in_turn_ns <= 10e6 < steady_time(model, traffic, count + 1).in_turn_ns
+    assert steady_time(model, traffic, most).least_ns <= 10e6 < steady_time(model, traffic, most + 1).least_ns
+    assert count < most
 
 
 def test_a_target_that_one_request_misses_is_none() -> None:

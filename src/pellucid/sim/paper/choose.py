@@ -2,7 +2,7 @@
 
     ranked(outlooks)      (Ranked(outlook, reason=""), Ranked(outlook, "43% of a step on the wires between GPUs"), …)
 
-Compared by output tokens a second with the roofs in turn; where a target was set, at as many requests as can meet it.
+Compared by output tokens a second with the roofs in turn; where a target was set, at as many requests as meet it so.
 What does not fit comes last.
 """
 
@@ -62,7 +62,7 @@ def _none(found: Outlook, target: bool) -> str:
         return (f"does not fit: weights of {size(held.weights_bytes)} and {size(held.activations_bytes)} beside them, "
                 f"{size(held.missing_bytes)} more than the share of {size(held.room_bytes)} has")  # fmt: skip
     if target and found.speed is not None:
-        return "misses the target with a single request, even at the roof"
+        return "misses the target with a single request, its roofs in turn"
     return f"does not fit: {size(held.kv_bytes.high)} left for KV are less than one request"
 
 
@@ -76,4 +76,4 @@ def _slower(mine: Speed, first: Speed) -> str:
         return f"{share} of a step on the wires between GPUs"
     if part == "memory":
         return f"reads more for each token: {size(mine.steady.work.moved_bytes)} a step on each GPU, {share} of it"
-    return f"{share} of a step computing: fewer GPUs share a request's work"
+    return f"computes longer for each token: {share} of a step"

@@ -97,7 +97,8 @@ class Outlook:
     prompt_tokens_most_per_s: float
     speed: Speed | None            # with as many requests as may fit; None where not one does
     sure: Speed | None             # with as many as fit beside the largest reserve; None where not one does
-    at_target: Speed | None        # with as many requests as can meet the target at best; None where none can
+    at_target: Speed | None        # with as many as meet the target, roofs in turn; None where none does
+    in_time_most_count: int | None     # as many as could at best; None without a target
 
 
 def outlook(setting: Setting, placement: Placement, target_ns: float | None = None) -> Outlook:
@@ -107,11 +108,14 @@ def outlook(setting: Setting, placement: Placement, target_ns: float | None = No
     found = _fit(setting, model, kv)
     room_for = found.requests_count.times(placement.dp)
     most, sure = (int(min(traffic.concurrency, n)) for n in (room_for.high, room_for.low))
+    room, timed, at_best = int(min(room_for.high, MOST_REQUESTS)), 0, None
+    if target_ns is not None:
+        timed, at_best = (in_time(setting, model, room, target_ns, bound) for bound in (False, True))
     return Outlook(
         placement, found, kv, room_for, prompt_time(model, traffic.prompt_tokens),
         prompts_per_s(model, traffic.prompt_tokens) * traffic.prompt_tokens,
         speed(setting, model, most) if most else None, speed(setting, model, sure) if sure else None,
-        _at_target(setting, model, int(min(room_for.high, MOST_REQUESTS)), target_ns) if target_ns else None,
+        speed(setting, model, timed) if timed else None, at_best,
     )  # fmt: skip
 
 
@@ -142,14 +146,15 @@ def _fit(setting: Setting, model: Model, kv: KvHeld) -> Fit:
     return fit(weights, active, kv, one, setting.room, setting.reserve)
 
 
-def _at_target(setting: Setting, model: Model, most: int, target_ns: float) -> Speed | None:
-    """The largest number of requests whose tokens come in time at best. None where one alone is too slow."""
-    if most < 1 or speed(setting, model, 1).tpot_least_ns > target_ns:
-        return None
-    low, high = 1, most
+def in_time(setting: Setting, model: Model, most: int, target_ns: float, bound: bool) -> int:
+    """The largest number of requests, up to `most`, whose tokens come within the target: at the bound, or with the
+    roofs in turn. 0 where one alone is too slow."""
+    low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
         busy, batch = with_requests(model, middle)
-        met = steady_time(busy, setting.traffic, batch).least_ns / (1 + setting.traffic.drafts) <= target_ns
+        timing = steady_time(busy, setting.traffic, batch)
+        step_ns = timing.least_ns if bound else timing.in_turn_ns
+        met = step_ns / (1 + setting.traffic.drafts) <= target_ns
         low, high = (middle, high) if met else (low, middle - 1)
-    return speed(setting, model, low)
+    return low

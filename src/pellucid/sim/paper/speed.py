@@ -4,7 +4,8 @@
     prompt_time(model, 1000)                                a prompt alone: a floor of TTFT
     steady_time(model, Traffic(1000, 200, concurrency=64))  a step with its share of prompts: a floor of TPOT under load
 
-least_ns    everything overlaps: the sum of each resource's work at its data sheet's rate. No engine is faster
+least_ns    everything overlaps, what can be fused is fused, switches add up, dispatches are in 8 bits: the sum of each
+            resource's work at its data sheet's rate. No engine is faster
 in_turn_ns  the parts one after another, each at its own roof, as engines launch them. Engines were compared with this
 
 A stage of a pipeline works on its own requests meanwhile: a token takes the time of all stages, and as many requests
@@ -13,6 +14,7 @@ as there are stages can be under way at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -23,11 +25,13 @@ from pellucid.physics.geometry import Geometry
 from pellucid.physics.roof import NoRoof, Part, roof
 from pellucid.physics.step.batch import Batch, Chunk
 from pellucid.physics.step.model import step_work
-from pellucid.physics.step.part import StepPart, step_total
+from pellucid.physics.step.part import StepPart
 from pellucid.physics.step.roofs import StepRoof, step_roof
-from pellucid.physics.work import Work
+from pellucid.physics.work import Work, total
 from pellucid.sim.paper.placement import Way
 
+# Operations on what another one has just made: a kernel that does both need not move it.
+FUSED = frozenset(("norm", "rope", "activation", "quant", "embedding", "sampling", "moe_routing"))
 FULL_STEP_TOKENS = 8192    # chosen: prompts computed together until weights no longer count, as engines batch them
 
 
@@ -69,7 +73,7 @@ class Timing:
     in_turn_ns: float
     limits: tuple[tuple[Part, float], ...]     # of in_turn_ns, by what bound each part
     calls_count: float             # operations launched
-    work: Work
+    work: Work                     # what no engine does without
     disputed: tuple[str, ...]
     assumes: tuple[str, ...]
 
@@ -139,11 +143,14 @@ def steady_time(model: Model, traffic: Traffic, batch: int) -> Timing:
 @lru_cache(maxsize=4096)
 def step_time(model: Model, batch: Batch) -> Timing:
     """Raises CannotAnswer where the device has no ceiling for what the step needs."""
-    parts = list(step_work(model.geometry, batch, model.way.plan))
+    plan = model.way.plan
+    parts = list(step_work(model.geometry, batch, plan))
+    work = _needed(step_work(model.geometry, batch, replace(plan, all_reduce="switch")))
     if (pp := model.way.placement.pp) > 1:
-        sent = batch.tokens * model.geometry.hidden * model.way.plan.activations.element_bytes
+        sent = batch.tokens * model.geometry.hidden * plan.activations.element_bytes
+        work += Work(link_bytes=(pp - 1) * sent)
         parts.append(StepPart("stage.send", "comm", pp - 1, Work(link_bytes=(pp - 1) * sent)))
-    work, turn = step_total(parts), step_roof(parts, model.ceilings)
+    turn = step_roof(parts, model.ceilings)
     if not isinstance(turn, StepRoof):
         raise CannotAnswer(turn.reason)
     limits: dict[Part, float] = {}
@@ -152,6 +159,12 @@ def step_time(model: Model, batch: Batch) -> Timing:
     least_ns = _least_ns(work, model.ceilings)
     calls = sum(part.calls_count for part in parts)
     return Timing(least_ns, turn.time_ns, tuple(limits.items()), calls, work, turn.disputed, turn.assumes)
+
+
+def _needed(parts: Sequence[StepPart]) -> Work:
+    """What no engine does without."""
+    kept = [part for part in parts if part.kernel_class not in FUSED]
+    return total(part.work.times(0.5) if part.part == "moe.dispatch" else part.work for part in kept)
 
 
 def _least_ns(work: Work, ceilings: Ceilings) -> float:

@@ -21,6 +21,7 @@ from pellucid.catalog.devices.seen import seen
 from pellucid.core.errors import AskedWrongly, CannotAnswer
 from pellucid.core.units import unit_of
 from pellucid.physics.cache import kv_bytes_per_token
+from pellucid.physics.formats import FP32
 from pellucid.physics.geometry import Geometry
 from pellucid.physics.parameters import count, token_flop, weight_bytes
 from pellucid.sim.paper.choose import Ranked, ranked
@@ -228,5 +229,7 @@ def _remarks(side: Side, device: Device) -> Iterator[str]:
         yield f"{side.name}: not read, and taken not to matter: {', '.join(side.given.unread)}"
     if side.setting.geometry.left_out:
         yield f"{side.name}: not counted: {', '.join(side.setting.geometry.left_out)}"
+    if side.setting.geometry.dtype is FP32:
+        yield f"{side.name}: its weights are in fp32; engines load such a checkpoint in 16 bits. Try: --precision bf16"
     for fmt in emulated(side.setting.geometry, device):
         yield f"{side.name}: {device.entry.name} does not multiply in {fmt}: stored so, and multiplied in 16 bits"

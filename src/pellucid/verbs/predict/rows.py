@@ -24,7 +24,8 @@ def row(model: str, found: Ranked, setting: Setting, gpu_hour: float | None, api
         "expert_ranks_count": p.tp * p.dp if p.ep else 1, "reason": found.reason,
         **_fit(outlook), **_speed("", outlook.speed, outlook.sure),
         **_speed("target_", outlook.at_target, outlook.at_target),
-        "ttft_least_ns": outlook.prompt.least_ns, "ttft_in_turn_ns": outlook.prompt.in_turn_ns,
+        "in_time_most_count": outlook.in_time_most_count, "ttft_least_ns": outlook.prompt.least_ns,
+        "ttft_in_turn_ns": outlook.prompt.in_turn_ns,
         "prompt_tokens_most_per_s": outlook.prompt_tokens_most_per_s,
         **_cost(chosen, outlook.at_target or outlook.sure, setting, Prices(gpu_hour, api, p.gpus_count)),
     }  # fmt: skip

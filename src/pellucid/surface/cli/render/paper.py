@@ -83,13 +83,14 @@ def _placements(name: str, rows: Sequence[Row], head: Row) -> Iterator[Renderabl
     seen = any(r[f"{target}output_low_per_s"] is not None for r in rows[:SHOWN])
     shown = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     shown.add_column(name, no_wrap=True)
-    names = ["weights", "KV tokens", "fit", *(["in time ≤"] if target else []), "TTFT ≥", "TPOT ≥", "tokens/s ≤"]
-    for column in [*names, "in turn", *(["seen"] if seen else []), *(["per million"] if priced else []), "J/token"]:
+    timed = ["in time", "at best ≤"] if target else []
+    for column in ["weights", "KV tokens", "fit", *timed, "TTFT ≥", "TPOT ≥", "tokens/s ≤", "in turn", 
+                   *(["seen"] if seen else []), *(["per million"] if priced else []), "J/token"]:  # fmt: skip
         shown.add_column(column, justify="right", no_wrap=True)
     shown.add_column("behind because", overflow="fold")
     for row in rows[:SHOWN]:
         cells = [row["placement"], size(row["weights_bytes"]), _span(row, "kv", "tokens"), _requests(row)]
-        cells += [_count(row["target_requests_count"])] if target else []
+        cells += [_count(row[key]) for key in ("target_requests_count", "in_time_most_count")] if target else []
         cells += [duration(row["ttft_least_ns"]), _cell(row[f"{target}tpot_least_ns"], duration)]
         cells += [_count(row[f"{target}{key}"]) for key in ("output_most_per_s", "output_in_turn_per_s")]
         cells += [_span(row, f"{target}output", "per_s")] if seen else []
