@@ -30,7 +30,8 @@ def answer(folder: Path, config: Config, gpu: str = "H200", **asked: Any) -> dic
 def test_every_number_has_its_unit_and_every_row_the_same_columns(tmp_path: Path) -> None:
     found = answer(tmp_path, configs.QWEN3_30B, gpus_count=4, gpu_hour=3.5, api=Api(0.1, 0.4), target_ns=20e6)
     assert len({tuple(row) for row in found["rows"]}) == 1
-    named = {"price_least", "price_low", "price_high", "api_price"}       # in the currency that was given
+    # In the currency that was given.
+    named = {"price_least", "price_low", "price_high", "api_price", "prompt_price_least"}
     numbers = {key for row in found["rows"] for key, v in row.items() if isinstance(v, int | float)}
     assert numbers - found["units"].keys() == named & numbers
     json.dumps(found, allow_nan=False)
@@ -40,7 +41,7 @@ def test_bounds_are_around_what_was_seen(tmp_path: Path) -> None:
     row = answer(tmp_path, configs.QWEN3_8B, gpu_hour=3.5)["rows"][0]
     assert row["tpot_least_ns"] <= row["tpot_low_ns"] < row["tpot_high_ns"]
     assert row["output_low_per_s"] < row["output_high_per_s"] <= row["output_most_per_s"]
-    assert row["price_least"] <= row["price_low"] < row["price_high"]
+    assert row["prompt_price_least"] < row["price_least"] <= row["price_low"] < row["price_high"]
     assert row["decode_step_least_ns"] <= row["decode_step_in_turn_ns"]
 
 

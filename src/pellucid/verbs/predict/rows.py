@@ -27,6 +27,7 @@ def row(model: str, found: Ranked, setting: Setting, gpu_hour: float | None, api
         "in_time_most_count": outlook.in_time_most_count, "ttft_least_ns": outlook.prompt.least_ns,
         "ttft_in_turn_ns": outlook.prompt.in_turn_ns,
         "prompt_tokens_most_per_s": outlook.prompt_tokens_most_per_s,
+        "prompt_price_least": _prompt_price(outlook, gpu_hour),
         **_cost(chosen, outlook.at_target or outlook.sure, setting, Prices(gpu_hour, api, p.gpus_count)),
     }  # fmt: skip
 
@@ -63,6 +64,13 @@ def _speed(prefix: str, speed: Speed | None, sure: Speed | None) -> Row:
 def _output(speed: Speed, sure: Speed | None) -> Span | None:
     most, least = speed.output_seen_per_s, sure and sure.output_seen_per_s
     return Span(least.low, most.high) if most and least else None
+
+
+def _prompt_price(outlook: Outlook, gpu_hour: float | None) -> float | None:
+    """Of a million prompt tokens where nothing else runs."""
+    if gpu_hour is None or outlook.speed is None:
+        return None
+    return per_million(gpu_hour * outlook.placement.gpus_count, outlook.prompt_tokens_most_per_s)
 
 
 @dataclass(frozen=True, slots=True)
