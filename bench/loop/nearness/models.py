@@ -11,7 +11,7 @@ from pellucid.physics.config.read import read
 from pellucid.physics.geometry import Geometry
 from tests.physics.configs import DEEPSEEK_V2_LITE, GPT_OSS, KIMI_K2, LLAMA_8B, QWEN3_06B, QWEN3_8B, QWEN3_30B
 
-# A checkpoint of NVIDIA's makers of NVFP4: attention and the output matrix stay in bf16.
+# As such checkpoints are usually made, this one's config.json is not there: attention and output matrix stay in bf16.
 NVFP4_EXPERTS = {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head", "*self_attn*"]}
 MODELS: dict[str, Geometry] = {
     "qwen3-0.6b": read(QWEN3_06B), "qwen3-8b": read(QWEN3_8B), "qwen3-30b-a3b": read(QWEN3_30B),

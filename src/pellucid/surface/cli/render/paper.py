@@ -106,8 +106,8 @@ def _placements(name: str, rows: Sequence[Row], head: Row) -> Iterator[Renderabl
 def _even(best: Row) -> Iterator[Text]:
     """What prompts cost by themselves, and the best placement against the API."""
     if best["prompt_price_least"] is not None:
-        yield Text(f"per million: output tokens with the prompts they need; prompt tokens alone on {best['placement']} ≥ "
-                   f"{best['prompt_price_least']:.3g}")  # fmt: skip
+        alone = f"prompt tokens alone on {best['placement']} ≥ {best['prompt_price_least']:.3g}"
+        yield Text(f"per million: output tokens with the prompts they need; {alone}")
     if best["api_price"] is None:
         return
     yield Text(f"the API: {best['api_price']:.3g} for a million output tokens with their prompts")
