@@ -167,3 +167,20 @@ def test_names_of_a_gpu(text: str, key: str) -> None:
 def test_a_name_that_stands_for_another_chip_or_several_is_refused(text: str) -> None:
     with pytest.raises(AskedWrongly):
         device_named(text)
+
+
+EVERY = {name: config for name, config in vars(configs).items() if isinstance(config, dict) and "model_type" in config}
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("gpu", ["h200", "mi355x"])
+def test_every_family_has_an_answer_whose_bounds_are_bounds(tmp_path: Path, name: str, gpu: str) -> None:
+    found = answer(tmp_path, EVERY[name], gpu, gpus_count=8, prompt_tokens=3000, output_tokens=100, target_ns=30e6)
+    assert found["rows"]
+    for row in found["rows"]:
+        assert row["kv_low_bytes"] <= row["kv_high_bytes"]
+        for prefix in ("", "target_"):
+            if row[f"{prefix}requests_count"] is not None:
+                assert row[f"{prefix}output_in_turn_per_s"] <= row[f"{prefix}output_most_per_s"] * (1 + 1e-9)
+                assert row[f"{prefix}decode_step_least_ns"] <= row[f"{prefix}decode_step_in_turn_ns"] * (1 + 1e-9)
+        assert (row["target_requests_count"] or 0) <= row["in_time_most_count"]

@@ -33,6 +33,7 @@ from pellucid.sim.paper.placement import Way
 # Operations on what another one has just made: a kernel that does both need not move it.
 FUSED = frozenset(("norm", "rope", "activation", "quant", "embedding", "sampling", "moe_routing"))
 FULL_STEP_TOKENS = 8192    # chosen: prompts computed together until weights no longer count, as engines batch them
+MOST_PROMPTS = 1024        # chosen: of very short ones; what more would add is the same for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def prompt_time(model: Model, prompt_tokens: int) -> Timing:
 
 def more_prompts(model: Model, prompt_tokens: int) -> Timing:
     """What one prompt more adds to a step that is full of them: weights are read anyway, so they do not count."""
-    count = max(1, FULL_STEP_TOKENS // prompt_tokens)
+    count = min(max(1, FULL_STEP_TOKENS // prompt_tokens), MOST_PROMPTS)
     prompt = Chunk(prompt_tokens, prompt_tokens)
     few, many = (step_time(model, Batch(prefills=(prompt,) * n)) for n in (count, 2 * count))
     before = dict(few.limits)
