@@ -57,7 +57,7 @@ def _toml(value: object) -> str:
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--shared", type=Path, default=ROOT / "shared" / "data")
+    options.add_argument("--shared", type=Path, default=ROOT.parent / "shared" / "data")
     options.add_argument("--check", action="store_true")
     args = options.parse_args()
     found = list(speeds(args.shared, ROOT / "tests" / "golden"))

@@ -147,14 +147,14 @@ def _fit(setting: Setting, model: Model, kv: KvHeld) -> Fit:
 
 
 def in_time(setting: Setting, model: Model, most: int, target_ns: float, bound: bool) -> int:
-    """The largest number of requests, up to `most`, whose tokens come within the target: at the bound, or with the
-    roofs in turn. 0 where one alone is too slow."""
-    low, high = 0, most
+    """How many requests, up to `most`, have their tokens within the target, with equal batches on all replicas: at the
+    bound, or with the roofs in turn. 0 where one on each is too slow."""
+    parts = model.way.placement.dp * model.way.placement.pp
+    low, high = 0, max(1, most // parts)
     while low < high:
-        middle = (low + high + 1) // 2
-        busy, batch = with_requests(model, middle)
-        timing = steady_time(busy, setting.traffic, batch)
+        batch = (low + high + 1) // 2
+        timing = steady_time(model, setting.traffic, batch)
         step_ns = timing.least_ns if bound else timing.in_turn_ns
         met = step_ns / (1 + setting.traffic.drafts) <= target_ns
-        low, high = (middle, high) if met else (low, middle - 1)
-    return low
+        low, high = (batch, high) if met else (low, batch - 1)
+    return min(most, low * parts)
