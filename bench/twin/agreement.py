@@ -13,16 +13,30 @@ import argparse
 import os
 import platform
 import sys
+from collections.abc import Iterable, Sequence
 
 import numpy as np
-
 from pellucid.collect.vllm.schedule import Schedules
+from pellucid.collect.vllm.scheduled import Scheduled, token_ns
+from pellucid.sim.engine.request import Ask
+
 from pellucid.sim.outcome import Timed, measures, of_ran
+from pellucid.sim.step.seen import Floats
 from tools import real_engine
 from tools.traffic.loads import both, differing, drawn
 
 GOAL = 0.03
 COMPARED = ("ttft_p50_ns", "ttft_p95_ns", "tpot_mean_ns", "tpot_p95_ns", "e2e_p95_ns")
+
+
+def timed(told: Scheduled, asks: Sequence[Ask]) -> Timed:
+    def column(values: Iterable[int]) -> Floats:
+        return np.array(list(values), dtype=np.float64)
+
+    served = told.served
+    gaps = tuple(np.diff(token_ns(s, told.steps)).astype(np.float64) for s in served)
+    return Timed(column(s.arrival_ns for s in served), column(s.first_token_ns for s in served),
+                 column(s.last_token_ns for s in served), column(asks[s.request].output_tokens for s in served), gaps)  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
@@ -37,13 +51,7 @@ def main(arguments: list[str]) -> int:
             settings, asks = drawn(seed)
             ran, told = both(engine, settings, asks)
             odd = differing(ran, told)
-            theirs = Timed(
-                *(np.array([getattr(s, name) for s in told.served], dtype=np.float64)
-                  for name in ("arrival_ns", "first_token_ns", "last_token_ns")),
-                np.array([asks[s.request].output_tokens for s in told.served], dtype=np.float64),
-                tuple(np.zeros(1) for _ in told.served),
-            )  # fmt: skip
-            one, other = measures(of_ran(ran, asks)), measures(theirs)
+            one, other = measures(of_ran(ran, asks)), measures(timed(told, asks))
             off = max(abs(a / b - 1) for name in COMPARED if (a := one[name]) and (b := other[name]))
             worst, odd_count = max(worst, off), odd_count + len(odd)
             requests_count, steps_count = requests_count + len(asks), steps_count + len(ran.ends_ns)

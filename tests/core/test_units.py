@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pellucid.core.units import counted, duration, parse_span_ns, percent, size, unit_of
+from pellucid.core.units import counted, duration, parse_size_bytes, parse_span_ns, percent, size, unit_of
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,14 @@ def test_what_is_no_span_is_refused_in_words(text: str) -> None:
 )  # fmt: skip
 def test_the_unit_is_the_longest_suffix_that_fits(column: str, unit: str) -> None:
     assert unit_of(column) == unit
+
+
+@pytest.mark.parametrize(("text", "size_bytes"), [("2GiB", 2**31), ("1.5MiB", 1.5 * 2**20), ("0B", 0), ("7KiB", 7168)])
+def test_a_size_as_it_is_typed(text: str, size_bytes: float) -> None:
+    assert parse_size_bytes(text) == size_bytes
+
+
+@pytest.mark.parametrize("text", ["2G", "2GB", "GiB", "-1GiB", "nanB", "", "2 gib"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(ValueError, match="write it as 2GiB"):
+        parse_size_bytes(text)

@@ -19,7 +19,8 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
     "lines of a command": {},
     "lines of a view": {},
     "names in a folder": {
-        "src/pellucid": "a folder for each layer, and what is packaged beside them",
+        "src/pellucid": "a folder for each layer, beside what a package has to have",
+        "src/pellucid/surface/cli": "a folder for each kind of command, beside the commands that stand alone",
         "src/pellucid/collect": "a folder for each kind of source, beside the recorder's own files",
     },
     "parameters": {},

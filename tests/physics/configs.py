@@ -29,6 +29,8 @@ QWEN3_8B: Config = {
     "vocab_size": 151_936, "tie_word_embeddings": False, "attention_bias": False, "use_sliding_window": False,
     "torch_dtype": "bfloat16",
 }  # fmt: skip
+QWEN3_06B = {**QWEN3_8B, "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28,
+             "num_attention_heads": 16, "tie_word_embeddings": True}  # fmt: skip
 QWEN3_30B: Config = {
     "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_size": 2048,
     "intermediate_size": 6144, "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8,

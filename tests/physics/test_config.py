@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pellucid.core.errors import CannotAnswer
-from pellucid.physics.config.read import read
+from pellucid.physics.config.read import read, unread
 from pellucid.physics.formats import BF16, FP32
 from pellucid.physics.geometry import Attention, Dense, Linear, Mla, Moe
 from tests.physics import configs
@@ -148,3 +148,16 @@ def test_mtp_heads_are_layers_like_the_last_with_attention() -> None:
 def test_the_type_of_the_weights() -> None:
     assert (read(configs.GEMMA2_9B).dtype, read(configs.GPT_OSS).dtype) == (FP32, BF16)
     assert read({**configs.GPT_OSS, "dtype": "float32"}).dtype == FP32
+
+
+def test_keys_that_say_nothing_here_are_named() -> None:
+    assert unread({**configs.LLAMA_8B, "frobnication": 3, "rms_norm_eps": 1e-5, "rope_theta": 5e5}) == ("frobnication",)
+    assert unread({**configs.LLAMA_8B, "frobnication": None}) == ()
+    assert unread(configs.GEMMA3_4B) == ()
+    assert unread({"model_type": "mistral3", "text_config": {**configs.MISTRAL_7B, "twist": 1}}) == ("twist",)
+    assert unread({**configs.GLM_45, "twist": 1}) == ("twist",)       # a family with a default for a missing key
+
+
+def test_experts_by_their_older_and_their_newer_name() -> None:
+    newer = {**configs.QWEN3_30B, "num_experts": None, "num_local_experts": 128}
+    assert read(newer) == read(configs.QWEN3_30B)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pellucid.catalog.devices.gpus import device_of
@@ -11,7 +13,7 @@ from pellucid.physics.formats import FP8
 from pellucid.physics.parameters import weight_bytes
 from pellucid.physics.roof import NoRoof
 from pellucid.physics.step.batch import Batch, Chunk, Plan
-from pellucid.physics.step.model import step_work
+from pellucid.physics.step.model import first_alike, layer_parts, step_work
 from pellucid.physics.step.part import StepPart, by_class, merged, step_total
 from pellucid.physics.step.roofs import StepRoof, step_roof
 from pellucid.physics.work import Work
@@ -204,3 +206,20 @@ def test_parts_of_one_name_are_one() -> None:
     parts = [StepPart("a", "gemm", 1, Work((), 1)), StepPart("b", "norm", 1, Work()), StepPart("a", "gemm", 2,
              Work((), 2))]  # fmt: skip
     assert merged(parts) == (StepPart("a", "gemm", 3, Work((), 3)), StepPart("b", "norm", 1, Work()))
+
+
+def test_layers_alike_are_counted_once_in_their_formats_too() -> None:
+    every = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+    some = {**every, "modules_to_not_convert": ["model.layers.3"]}
+    alike, odd = (read({**configs.QWEN3_8B, "quantization_config": q}) for q in (every, some))
+    assert set(first_alike(alike)) == {0}
+    assert first_alike(odd)[:5] == (0, 0, 0, 3, 0)
+    lone = [part for index, layer in enumerate(odd.layers) for part in layer_parts(odd, layer, index, DECODE, Plan())]
+    assert step_total(step_work(odd, DECODE)).flop - step_total(lone).flop == pytest.approx(
+        step_total(step_work(replace(odd, layers=()), DECODE)).flop)  # fmt: skip
+
+
+def test_experts_of_idle_replicas_compute_for_the_others_alone() -> None:
+    busy, alone = (by_class(step_work(QWEN, DECODE, Plan(ep=8, busy_ratio=r)))["moe_gemm"] for r in (1.0, 1 / 8))
+    assert alone.flop == pytest.approx(busy.flop / 8)
+    assert alone.moved_bytes < busy.moved_bytes

@@ -13,9 +13,10 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from pellucid.collect.vllm import schedule as engines
 from pellucid.collect.vllm.schedule_lines import PlannedStep
 from pellucid.collect.vllm.scheduled import Scheduled
+
+from pellucid.collect.vllm import schedule as engines
 from pellucid.sim.engine.request import Ask
 from pellucid.sim.engine.run import Ran, run
 from pellucid.sim.engine.schedule import Planned

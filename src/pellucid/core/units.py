@@ -64,6 +64,17 @@ def parse_span_ns(text: str) -> int:
     raise ValueError(f"{text!r} is not a span of time; write it as 90s, 5m or 1.5h")
 
 
+def parse_size_bytes(text: str) -> float:
+    """A size as a user types it (`2GiB`, `512MiB`, `900000B`) to bytes. Raises ValueError on anything else."""
+    for unit_bytes, name in _SIZES:
+        if text.endswith(name):
+            number = _float(text[: -len(name)])
+            if not 0 <= number < math.inf:
+                break
+            return number * unit_bytes
+    raise ValueError(f"{text!r} is not a size; write it as 2GiB, 512MiB or 900000B")
+
+
 def unit_of(column: str) -> str:
     """The unit a column name carries, by its suffix; "" for text, ids and labels."""
     for suffix, unit in (

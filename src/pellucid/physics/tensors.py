@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
-from pellucid.physics.geometry import Attention, Dense, Geometry, Layer, Linear, Mla, Moe
+from pellucid.physics.geometry import Attention, Dense, Geometry, Layer, Linear, Mla, Moe, Names
 
 Part = Literal[
     "attention", "dense_ffn", "routed_experts", "shared_experts", "router", "embedding", "lm_head", "norm", "mtp"
@@ -68,26 +68,35 @@ def _mtp_extra(hidden: int, index: int) -> Iterator[Tensor]:
     yield Tensor("mtp", f"layers.{index}.norms", 3 * hidden, 1, layer=index)
 
 
-def layer_tensors(geometry: Geometry, layer: Layer, index: int) -> Iterator[Tensor]:
+def layer_tensors(geometry: Geometry, layer: Layer, index: int) -> tuple[Tensor, ...]:
     """Of one layer: mixer, feed-forward, norms."""
-    names, mixer = geometry.names, layer.mixer
+    return _layer_tensors(geometry.hidden, geometry.names, layer, index)
+
+
+@lru_cache(maxsize=4096)
+def _layer_tensors(hidden: int, names: Names, layer: Layer, index: int) -> tuple[Tensor, ...]:
+    return tuple(_of_layer(hidden, names, layer, index))
+
+
+def _of_layer(hidden: int, names: Names, layer: Layer, index: int) -> Iterator[Tensor]:
+    mixer = layer.mixer
     at = f"layers.{index}.{names.linear if isinstance(mixer, Linear) else names.mixer}"
     if isinstance(mixer, Attention):
-        found = _attention(mixer, geometry.hidden, at)
+        found = _attention(mixer, hidden, at)
     elif isinstance(mixer, Mla):
-        found = _mla(mixer, geometry.hidden, at)
+        found = _mla(mixer, hidden, at)
     else:
-        found = _linear(mixer, geometry.hidden, at)
+        found = _linear(mixer, hidden, at)
     for tensor in found:
         yield replace(tensor, layer=index)
     if isinstance(layer.ffn, Dense):
-        ffn = _dense(layer.ffn, geometry.hidden, f"layers.{index}.{names.ffn}")
+        ffn = _dense(layer.ffn, hidden, f"layers.{index}.{names.ffn}")
         yield from (replace(t, layer=index) for t in ffn)
     elif isinstance(layer.ffn, Moe):
-        experts = _moe(layer.ffn, geometry.hidden, f"layers.{index}.{names.moe}", names.router)
+        experts = _moe(layer.ffn, hidden, f"layers.{index}.{names.moe}", names.router)
         yield from (replace(t, layer=index) for t in experts)
     for number in range(layer.norms_count):
-        yield Tensor("norm", f"layers.{index}.norm{number}", geometry.hidden, 1, layer=index)
+        yield Tensor("norm", f"layers.{index}.norm{number}", hidden, 1, layer=index)
 
 
 def _attention(a: Attention, hidden: int, at: str) -> Iterator[Tensor]:

@@ -50,11 +50,10 @@ class Work:
         return Work(self.flops, self.moved_bytes, self.exp_count, self.link_bytes, self.network_bytes, words)
 
     def __add__(self, other: Work) -> Work:
-        flops = tuple((p, f) for p in PRECISIONS if (f := self.flop_in(p) + other.flop_in(p)))
         return Work(
-            flops, self.moved_bytes + other.moved_bytes, self.exp_count + other.exp_count,
+            _sum(self.flops, other.flops), self.moved_bytes + other.moved_bytes, self.exp_count + other.exp_count,
             self.link_bytes + other.link_bytes, self.network_bytes + other.network_bytes,
-            tuple(dict.fromkeys((*self.assumes, *other.assumes))),
+            tuple(dict.fromkeys((*self.assumes, *other.assumes))) if other.assumes else self.assumes,
         )  # fmt: skip
 
     def times(self, count: float) -> Work:
@@ -63,6 +62,19 @@ class Work:
             tuple((p, f * count) for p, f in self.flops if f * count), self.moved_bytes * count,
             self.exp_count * count, self.link_bytes * count, self.network_bytes * count, self.assumes,
         )  # fmt: skip
+
+
+def _sum(
+    one: tuple[tuple[Precision, float], ...], other: tuple[tuple[Precision, float], ...]
+) -> tuple[tuple[Precision, float], ...]:
+    if not one or not other:
+        return one or other
+    both = dict(one)
+    for precision, flop in other:
+        both[precision] = both.get(precision, 0.0) + flop
+    if len(both) == 1:
+        return tuple((p, f) for p, f in both.items() if f)
+    return tuple((p, f) for p in PRECISIONS if (f := both.get(p, 0.0)))
 
 
 def total(works: Iterable[Work]) -> Work:

@@ -1,1 +1,1 @@
-"""What an engine would do: its scheduling on virtual time, and how long a step of it takes."""
+"""What would happen: an engine's scheduling on virtual time, how long its steps take, and on paper any model and GPU."""

@@ -83,7 +83,7 @@ def _llama4(keys: Keys, index: int) -> Mixer:
 
 
 def _glm4_moe(keys: Keys, _: int) -> Mixer:
-    partial = Keys({"partial_rotary_factor": 0.5, **keys.values}, keys.model_type)
+    partial = keys.with_default("partial_rotary_factor", 0.5)
     return mixers.attention(partial, keys.flag("attention_bias"), qk_norm=keys.flag("use_qk_norm"))
 
 

@@ -39,7 +39,8 @@ def qwen(keys: Keys, index: int) -> Ffn:
         return dense(keys)
     shared = keys.optional("shared_expert_intermediate_size") or 0
     return Moe(
-        keys.count("num_experts"), keys.count("num_experts_per_tok"), keys.count("moe_intermediate_size"), shared,
+        keys.count("num_experts", "num_local_experts"), keys.count("num_experts_per_tok"),
+        keys.count("moe_intermediate_size"), shared,
         shared_gate=bool(shared),
     )  # fmt: skip
 

@@ -13,10 +13,29 @@ from typing import Any
 from pellucid.core.errors import CannotAnswer
 
 
+class Noted(dict[str, Any]):
+    """Values that remember which of them were asked for."""
+
+    def __init__(self, values: Mapping[str, Any], asked: set[str]) -> None:
+        super().__init__(values)
+        self.asked = asked
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.asked.add(name)
+        return super().get(name, default)
+
+
 @dataclass(frozen=True, slots=True)
 class Keys:
     values: Mapping[str, Any]
     model_type: str
+
+    def with_default(self, name: str, value: Any) -> Keys:
+        """The same, where the name may be missing."""
+        if self.has(name):
+            return self
+        values = {**self.values, name: value}
+        return Keys(Noted(values, self.values.asked) if isinstance(self.values, Noted) else values, self.model_type)
 
     def has(self, name: str) -> bool:
         return self.values.get(name) is not None

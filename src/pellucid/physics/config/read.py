@@ -14,22 +14,55 @@ from typing import Any
 
 from pellucid.core.errors import CannotAnswer
 from pellucid.physics.config.families import Family, family_of
-from pellucid.physics.config.keys import Keys
+from pellucid.physics.config.keys import Keys, Noted
 from pellucid.physics.formats import BF16, PLAIN, Format
 from pellucid.physics.geometry import Geometry, Layer, Linear
 from pellucid.physics.quantization import read_quantization
 
 NESTED = ("text_config", "llm_config", "language_config")
+# Asked for in this file, and not through Keys.
+ELSEWHERE = {"model_type", "architectures", "tie_word_embeddings", "quantization_config", "torch_dtype", "dtype"}
+# Of training, of numbers and of tokens: they change no shape.
+NOT_ITS_SHAPE = {
+    "attention_dropout", "attn_logit_softcapping", "auto_map", "aux_loss_alpha", "bos_token_id", "cache_implementation",
+    "chunk_size_feed_forward", "classifier_dropout", "embd_pdrop", "eos_token_id", "final_logit_softcapping",
+    "hidden_act", "hidden_activation", "hidden_dropout", "initial_context_length", "initializer_range", "id2label",
+    "is_decoder", "is_encoder_decoder", "label2id", "layernorm_epsilon", "max_position_embeddings", "norm_topk_prob",
+    "name_or_path", "output_attentions", "output_hidden_states", "output_router_logits", "pad_token_id",
+    "pretraining_tp", "query_pre_attn_scalar", "resid_pdrop", "rms_norm_eps", "rope_interleave", "rope_local_base_freq",
+    "rope_parameters", "rope_scaling", "rope_theta", "routed_scaling_factor", "router_aux_loss_coef",
+    "router_jitter_noise", "scoring_func", "seq_aux", "swiglu_limit", "topk_group", "n_group", "topk_method",
+    "transformers_version", "transformers.js_config", "use_cache", "unsloth_fixed", "_name_or_path", "ep_size",
+    "return_dict", "task_specific_params", "problem_type", "experts_per_token",
+}  # fmt: skip
 OUTSIDE = ("vision_config", "audio_config", "speech_config", "vision_tower", "perceiver_config")
 
 
 def read(config: Mapping[str, Any]) -> Geometry:
     """Raises CannotAnswer that names the key or the type that is missing or not known."""
+    return _read(config, set())
+
+
+def unread(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Keys of the language model that say nothing here and are not known to say nothing of its shape."""
+    asked: set[str] = set()
+    _read(config, asked)
+    text = _text(config)
+    return tuple(sorted(k for k, v in text.items() if v is not None and k not in asked | ELSEWHERE | NOT_ITS_SHAPE))
+
+
+def _text(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The part about the language model."""
     inner = next((config[name] for name in NESTED if isinstance(config.get(name), Mapping)), None)
-    text = config if inner is None else {**inner, "model_type": inner.get("model_type", config.get("model_type", ""))}
+    return config if inner is None else {**inner, "model_type": inner.get("model_type", config.get("model_type", ""))}
+
+
+def _read(config: Mapping[str, Any], asked: set[str]) -> Geometry:
+    text = _text(config)
     keys = Keys(text, str(text.get("model_type") or ""))
     family = family_of(keys, _architecture(text, config))
-    keys = Keys({**dict(family.defaults), **{k: v for k, v in text.items() if v is not None}}, keys.model_type)
+    given = {**dict(family.defaults), **{k: v for k, v in text.items() if v is not None}}
+    keys = Keys(Noted(given, asked), keys.model_type)
     layers = tuple(layer(family, keys, index) for index in range(keys.layers_count))
     said = [c["tie_word_embeddings"] for c in (text, config) if c.get("tie_word_embeddings") is not None]
     quantization = config.get("quantization_config") or text.get("quantization_config")

@@ -68,6 +68,7 @@ class Plan:
     page_tokens: int = 16
     activations: Format = BF16
     precisions: frozenset[Precision] | None = None   # what the device multiplies in; None where all it is asked
+    busy_ratio: float = 1.0        # mean batch of the data-parallel ranks ÷ this one's: 1 / dp where the others idle
     # Tokens that each expert of this rank got, for each layer with experts; None where nobody counted them.
     tokens_by_expert: tuple[tuple[int, ...], ...] | None = field(default=None)
 
@@ -77,7 +78,7 @@ class Plan:
 
     @property
     def dp(self) -> int:
-        """Data-parallel ranks that share the experts. They are taken to have a batch like this one."""
+        """Data-parallel ranks that share the experts. They are taken to have a batch like this one, or `busy_ratio`."""
         return max(1, self.ep // self.tp)
 
     def share(self, count: int, what: str) -> int:

@@ -50,11 +50,12 @@ def _moe(
     shape = Shape(f.experts_count, f.active_count, geometry.hidden, f.width // cut, f.gated)
     routed = next(t for t in layer_tensors(geometry, layer, index) if t.product == "experts")
     fmt = stored_format(geometry, routed)
-    tokens, local = batch.tokens * plan.dp, f.experts_count // plan.ep
+    tokens, local = batch.tokens * plan.dp * plan.busy_ratio, f.experts_count // plan.ep
     if plan.ep > 1 and plan.dp > 1:
         yield from _exchange(geometry, f, batch, plan)
+    alike = plan.dp > 1 and plan.busy_ratio == 1
     work = experts(shape, tokens, fmt, plan.activations, plan.computes(fmt.compute), counted, local)
-    yield StepPart("moe.experts", "moe_gemm", 1, work.assuming(ALIKE) if plan.dp > 1 else work)
+    yield StepPart("moe.experts", "moe_gemm", 1, work.assuming(ALIKE) if alike else work)
     pairs = tokens * f.active_count / plan.ep if counted is None else float(sum(counted))
     yield _activation("moe.activation", f.gated, pairs, shape.width, plan.activations)
     yield StepPart("moe.combine", "moe_routing", 1,

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from pellucid.physics.cache import layer_elements, mixer_state_bytes
 from pellucid.physics.formulae.attention import (
@@ -21,7 +22,7 @@ from pellucid.physics.formulae.attention import (
 from pellucid.physics.formulae.pointwise import kv_write, norm, rope
 from pellucid.physics.geometry import Attention, Geometry, Layer, Linear, Mla
 from pellucid.physics.parameters import stored_format
-from pellucid.physics.step.batch import Batch, Plan
+from pellucid.physics.step.batch import Batch, Chunk, Plan
 from pellucid.physics.step.part import StepPart
 from pellucid.physics.tensors import layer_tensors
 from pellucid.physics.work import Work, total
@@ -51,8 +52,13 @@ def _attention(a: Attention, layer: Layer, batch: Batch, plan: Plan) -> Iterator
     written = kv_write(batch.tokens, heads.kv_elements, plan.activations, plan.cache.kv)
     yield StepPart("kv_write", "kv_cache", 1, written)
     storage = Storage(plan.activations, plan.cache.kv, plan.activations.compute)
-    works = [_prefill(a, heads, c.tokens, c.context_tokens, storage) for c in batch.prefills]
+    works = [_prefill(a, heads, c.tokens, c.context_tokens, storage).times(n) for c, n in _alike(batch)]
     yield StepPart(f"attention.{layer.kind}", "attention", 1, total(works) + _decode(a, heads, batch, plan, storage))
+
+
+def _alike(batch: Batch) -> Iterable[tuple[Chunk, int]]:
+    """Chunks with how many there are of each."""
+    return Counter(batch.prefills).items()
 
 
 def _prefill(a: Attention, heads: Heads, tokens: int, context: int, storage: Storage) -> Work:
@@ -107,7 +113,7 @@ def _mla(a: Mla, layer: Layer, batch: Batch, plan: Plan) -> Iterator[StepPart]:
     plain = Heads(heads, heads, a.nope_dim + a.rope_dim, a.value_dim)
     made = Storage(plan.activations, plan.activations, plan.activations.compute)     # keys as made, not as cached
     picked = a.indexer.top_tokens if a.indexer else None
-    works = [prefill(plain, c.tokens, c.context_tokens, picked, made) for c in batch.prefills]
+    works = [prefill(plain, c.tokens, c.context_tokens, picked, made).times(n) for c, n in _alike(batch)]
     contexts = [c if picked is None else min(c, picked) for c in batch.decodes]
     found = mla_decode(heads, contexts, a.kv_rank, a.rope_dim, batch.queries_count, storage)
     if plan.cache.latent_bytes is not None:

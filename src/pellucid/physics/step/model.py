@@ -12,17 +12,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 
 from pellucid.core.errors import CannotAnswer
+from pellucid.physics.formats import Format
 from pellucid.physics.formulae.collective import all_gather, all_reduce
 from pellucid.physics.formulae.pointwise import embedding, norm, sampling
 from pellucid.physics.geometry import Geometry, Layer, Moe
+from pellucid.physics.parameters import stored_format
 from pellucid.physics.step.batch import Batch, Plan
 from pellucid.physics.step.ffn import ffn_parts
 from pellucid.physics.step.matrices import product_parts, products
 from pellucid.physics.step.mixer import mixer_parts
 from pellucid.physics.step.part import StepPart, merged, times
-from pellucid.physics.tensors import tensors
+from pellucid.physics.tensors import layer_tensors, tensors
 
 
 def step_work(geometry: Geometry, batch: Batch, plan: Plan | None = None) -> tuple[StepPart, ...]:
@@ -48,14 +51,21 @@ def _layers(geometry: Geometry, batch: Batch, plan: Plan) -> Iterator[StepPart]:
     if counted is not None and len(counted) != len(sparse):
         raise CannotAnswer(f"experts were counted in {len(counted)} layers, and {len(sparse)} layers have any")
     own = dict(zip(sparse, counted or (), strict=False))
-    kinds: Counter[tuple[Layer, tuple[int, ...] | None, int]] = Counter()
-    first: dict[Layer, int] = {}
-    for index, layer in enumerate(geometry.layers):
-        # A quantization may name layers one by one; then no two of them are alike.
-        alike = index if geometry.quantization.groups else first.setdefault(layer, index)
-        kinds[layer, own.get(index), alike] += 1
-    for (layer, tokens_by_expert, index), count in kinds.items():
+    kinds = Counter((first, own.get(index)) for index, first in enumerate(first_alike(geometry)))
+    for (index, tokens_by_expert), count in kinds.items():
+        layer = geometry.layers[index]
         yield from times(layer_parts(geometry, layer, index, batch, plan, tokens_by_expert), count)
+
+
+@lru_cache(maxsize=64)
+def first_alike(geometry: Geometry) -> tuple[int, ...]:
+    """For each layer the first one of the same shape in the same formats: a quantization may name layers one by one."""
+    first: dict[tuple[Layer, tuple[Format, ...]], int] = {}
+    found = []
+    for index, layer in enumerate(geometry.layers):
+        formats = tuple(stored_format(geometry, t) for t in layer_tensors(geometry, layer, index) if t.product)
+        found.append(first.setdefault((layer, formats), index))
+    return tuple(found)
 
 
 def layer_parts(

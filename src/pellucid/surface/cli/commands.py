@@ -9,19 +9,8 @@ from pellucid.surface.cli import doctor, record, run, top, why
 from pellucid.surface.cli.captures import classify, compare, export, profile
 from pellucid.surface.cli.intake import attach, load
 from pellucid.surface.cli.lists import blocks, experts, kernels, prefixes, requests, runs, steps
-from pellucid.surface.cli.loop import (
-    audit,
-    fidelity,
-    live,
-    predict,
-    replay,
-    report,
-    trial,
-    trials,
-    tune,
-    undo,
-    workload,
-)
+from pellucid.surface.cli.loop import audit, fidelity, live, replay, report, trial, trials, tune, undo, workload
+from pellucid.surface.cli.predict import command as predict
 
 
 class Command(Protocol):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MOST_DIGITS = 18  # more than any run has, and still a 64-bit number
 
 
-def run_option(parser: argparse.ArgumentParser) -> None:
+def run_option(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     parser.add_argument("--run", metavar="ID", help="id, unique start of it, folder, or `example` (default: newest)")
 
 

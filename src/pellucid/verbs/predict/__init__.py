@@ -1,1 +1,1 @@
-"""`pellucid predict`: what another setting, another load, another machine would do."""
+"""`pellucid predict`: what another setting or load would do (`what_if`), and on paper another model or GPU (`paper`)."""

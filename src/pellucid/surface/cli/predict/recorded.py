@@ -1,14 +1,13 @@
-"""`pellucid predict`: what another setting or load would do, from a recording."""
+"""`pellucid predict` from a recording: what another setting or load would do."""
 
 from __future__ import annotations
 
 import argparse
 import math
 
-from pellucid.surface.cli.options import json_option, path, print_json, run_option
+from pellucid.surface.cli.options import path, print_json, run_option
 
-NAME = "predict"
-HELP = """Say what another setting or another load would do to a recorded engine, before anybody tries it.
+HELP = """From a recording of the engine:
 
     pellucid predict --set max_num_seqs=64                     the run's own requests again, with another cap
     pellucid predict --load 1.5x                               the same engine, requests half as many again a second
@@ -23,14 +22,14 @@ was recorded, so that you see how far to trust it."""
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    run_option(parser)
-    parser.add_argument("--learn", action="append", default=[], metavar="ID", help="another run of the same engine, under another load, to learn steps from; again for more")  # noqa: E501
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, in the engine's words or ours; again for more")  # noqa: E501
-    parser.add_argument("--load", type=load, default=1.0, metavar="X", help="the workload's rate times X, as 1.5x (default: 1x)")  # noqa: E501
-    parser.add_argument("--workload", type=path, metavar="FILE", help="a workload (default: the run's own requests)")
-    parser.add_argument("--slo", default="", metavar="LIMITS", help="tell goodput under these: ttft_p95<2s,itl_p95<150ms")  # noqa: E501
-    parser.add_argument("--check", nargs="?", const="", metavar="RUN", help="predict the requests of that run and compare with what was measured; without RUN: what was claimed in tune, and what came of it")  # noqa: E501
-    json_option(parser)
+    group = parser.add_argument_group("from a recording")
+    run_option(group)
+    group.add_argument("--learn", action="append", default=[], metavar="ID", help="another run of the same engine, under another load, to learn steps from; again for more")  # noqa: E501
+    group.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, in the engine's words or ours; again for more")  # noqa: E501
+    group.add_argument("--load", type=load, default=1.0, metavar="X", help="the workload's rate times X, as 1.5x (default: 1x)")  # noqa: E501
+    group.add_argument("--workload", type=path, metavar="FILE", help="a workload (default: the run's own requests)")
+    group.add_argument("--slo", default="", metavar="LIMITS", help="tell goodput under these: ttft_p95<2s,itl_p95<150ms")  # noqa: E501
+    group.add_argument("--check", nargs="?", const="", metavar="RUN", help="predict the requests of that run and compare with what was measured; without RUN: what was claimed in tune, and what came of it")  # noqa: E501
 
 
 def load(text: str) -> float:
