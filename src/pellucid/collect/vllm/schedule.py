@@ -14,6 +14,8 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from types import TracebackType
+from typing import Self
 
 import msgspec
 
@@ -22,7 +24,7 @@ from pellucid.collect.vllm.child import Child
 from pellucid.collect.vllm.plan import fault, need_python
 from pellucid.collect.vllm.schedule_lines import End, Error, Line, PlannedStep, Ready, Refused, RequestLine
 from pellucid.collect.vllm.scheduled import Gathered, Scheduled
-from pellucid.core.errors import AskedWrongly, CannotAnswer, Failed
+from pellucid.core.errors import AskedWrongly, CannotAnswer, Failed, PellucidError
 
 MODULE = "pellucid_probe.vllm.offline.schedule"
 ENGINE = "vllm"
@@ -88,22 +90,62 @@ def schedule(
     python: str, settings: Settings, requests: Iterable[Request], step_ns: StepNs,
     environ: Mapping[str, str] = os.environ, limits: Limits = Limits(),
 ) -> Scheduled:  # fmt: skip
-    """Requests in order of arrival. Raises CannotAnswer where that Python has no engine, no probe, or a version that
-    cannot do it; AskedWrongly where settings or requests make no sense; Failed where the child breaks."""
-    need_python(python, environ, limits.start_s)
-    with Child(python, MODULE, environ) as child:
-        return _Asking(python, child, limits).ask(settings, requests, step_ns)
+    """Once. Raises as `Schedules.ask` does."""
+    with Schedules(python, environ, limits) as schedules:
+        return schedules.ask(settings, requests, step_ns)
+
+
+@dataclass(slots=True)
+class Schedules:
+    """As many as wanted, one after the other: the engine is imported once. A child is started when it is needed."""
+
+    python: str
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    limits: Limits = Limits()
+    _child: Child | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.end()
+
+    def ask(self, settings: Settings, requests: Iterable[Request], step_ns: StepNs) -> Scheduled:
+        """Requests in order of arrival. Raises CannotAnswer where that Python has no engine, no probe, or a version
+        that cannot do it; AskedWrongly where settings or requests make no sense; Failed where the child breaks."""
+        if self._child is None:
+            need_python(self.python, self.environ, self.limits.start_s)
+            self._child = Child(self.python, MODULE, self.environ)
+        told = False
+        try:
+            talk = _Talk(self.python, self._child, self.limits)
+            ready = talk.settings(settings)
+            told = isinstance(ready, Error)
+            return talk.requests(ready, requests, step_ns)
+        except BaseException:
+            if not told:      # it waits for something, and not for settings
+                self.end()
+            raise
+
+    def end(self) -> None:
+        if self._child is not None:
+            self._child.end()
+            self._child = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class _Talk:
+    """About one schedule."""
+
     python: str
     child: Child
     limits: Limits
 
-    def ask(self, settings: Settings, requests: Iterable[Request], step_ns: StepNs) -> Scheduled:
+    def settings(self, settings: Settings) -> Line:
         self.child.send(msgspec.json.encode(settings.told()) + b"\n", self.limits.start_s)
-        ready = self._line(self.limits.start_s, begun=False)
+        return self._line(self.limits.start_s, begun=False)
+
+    def requests(self, ready: Line, requests: Iterable[Request], step_ns: StepNs) -> Scheduled:
         if not isinstance(ready, Ready):
             raise self._odd(ready)
         arrivals_ns: list[int] = []
@@ -137,13 +179,10 @@ class _Asking:
         if text is None:
             raise self._died(begun)
         try:
-            line = DECODER.decode(text)
+            return DECODER.decode(text)
         except msgspec.MsgspecError as error:
             shown = text[:SHOWN_LETTERS].decode(errors="replace")
             raise Failed(f"{self.child.name} said {shown!r}: {error}{self.child.last_lines()}") from error
-        if isinstance(line, Error):
-            raise (AskedWrongly if line.what == "asked" else CannotAnswer)(f"{self.python}: {line.message}")
-        return line
 
     def _died(self, begun: bool) -> CannotAnswer | Failed:
         code = self.child.exit_code()
@@ -153,7 +192,9 @@ class _Asking:
         how = "closed its output" if code is None else f"ended with exit code {code}"
         return Failed(f"{self.child.name} {how}{self.child.last_lines()}")
 
-    def _odd(self, line: Line) -> Failed:
+    def _odd(self, line: Line) -> PellucidError:
+        if isinstance(line, Error):
+            return (AskedWrongly if line.what == "asked" else CannotAnswer)(f"{self.python}: {line.message}")
         return Failed(f"{self.child.name} said {str(line)[:SHOWN_LETTERS]} out of turn{self.child.last_lines()}")
 
 

@@ -13,10 +13,12 @@
     < {"kind": "request", "request": 0, "first_step": 0, "token_steps": [[1, 2]], "finish_reason": "length", …}
     < {"kind": "end", "steps_count": 3, …}
 
+Then the next settings may come: the engine is imported once.
+
 Of a prefill: tokens computed, context up to the last of them, and whether a token comes of it. A decode is a request
 with an answer begun and one position to compute; recomputing after a preemption is a prefill. Each step's state is the
-one after planning. Also {"kind": "refused", "request", "reason"} for what can never be served, and at any time
-{"kind": "error", "what", "message"}, the last line. What the engine prints goes to stderr.
+one after planning. Also {"kind": "refused", "request", "reason"} for what can never be served, and {"kind": "error",
+"what", "message"}: in place of "ready", and later as the last line of all. What the engine prints goes to stderr.
 
 Not here: drafts, adapters, images, grammars, several ranks, and planning ahead of the device. An answer's tokens are
 its request's own, so no later prompt finds them in the cache.
@@ -181,24 +183,40 @@ class Drive:
 
 
 def serve(lines_in: TextIO, lines_out: TextIO) -> int:
-    """From the settings to the end. The exit code: 0 where all was told, an error too."""
-    try:
-        engine = Engine(settings(lines_in.readline()))
-        ready = {"kind": "ready", "engine": "vllm", "engine_version": engine.version, "settings": engine.told,
-                 "notes": engine.notes}  # fmt: skip
-        lines_out.write(json.dumps(ready) + "\n")
-        lines_out.flush()
-        coming = list(requests(iter(lines_in.readline, "")))
-        gc.collect()
-        gc.freeze()        # as the engine does before it serves
-        Drive(engine, coming, lines_in, lines_out).run()
-    except CannotServe as error:
-        lines_out.write(json.dumps({"kind": "error", "what": error.what, "message": str(error)}) + "\n")
-        lines_out.flush()
-    except EOFError as error:
-        print(error, file=sys.stderr)
-        return 1
+    """One schedule after another. The exit code: 0 where all was told, an error too."""
+    for line in iter(lines_in.readline, ""):
+        engine = None
+        try:
+            engine = Engine(settings(line))
+            _write(lines_out, kind="ready", engine="vllm", engine_version=engine.version, settings=engine.told,
+                   notes=engine.notes)  # fmt: skip
+            _drive(engine, lines_in, lines_out)
+        except (CannotServe, AttributeError, TypeError) as error:
+            traceback.print_exc()
+            what = error.what if isinstance(error, CannotServe) else "version"
+            shown = str(error) if isinstance(error, CannotServe) else f"this engine is made otherwise: {error!r}"
+            _write(lines_out, kind="error", what=what, message=shown)
+            if engine is not None:
+                return 0        # in the middle of it, nobody knows what the next line is
+        except EOFError as error:
+            print(error, file=sys.stderr)
+            return 1
     return 0
+
+
+def _drive(engine: Engine, lines_in: TextIO, lines_out: TextIO) -> None:
+    coming = list(requests(iter(lines_in.readline, "")))
+    gc.collect()
+    gc.freeze()        # as the engine does before it serves
+    try:
+        Drive(engine, coming, lines_in, lines_out).run()
+    finally:
+        gc.unfreeze()
+
+
+def _write(lines_out: TextIO, **values: Any) -> None:
+    lines_out.write(json.dumps(values) + "\n")
+    lines_out.flush()
 
 
 def main() -> NoReturn:
