@@ -29,6 +29,7 @@ COMMANDS: dict[str, list[str]] = {
     "replay_lag": [str(OURS), "-m", "bench.loop.replay_lag"],
     "attribution": [str(OURS), "-m", "bench.attribution"],
     "effect_power": [str(OURS), "-m", "bench.loop.effect_power"],
+    "scheduler_speed": [str(OURS), "-m", "bench.loop.scheduler_speed"],
     "fidelity_power": [str(OURS), "-m", "bench.loop.fidelity_power"],
 }
 
