@@ -92,8 +92,9 @@ def main(running: int = 256, rounds: int = 6) -> int:
             loads.append(os.getloadavg()[0])
         _ends(lines)[0].close()
     ratios = sorted(p.steps_per_s() / b.steps_per_s() for p, b in zip(turns["pipe"], turns["bare"], strict=True))
-    print(f"conditions: {platform.machine()}, {os.cpu_count()} cores, load {min(loads):.1f} to {max(loads):.1f}, engine "
-          f"{version}, {running} running, {PROMPT_TOKENS} + {OUTPUT_TOKENS} tokens, block {BLOCK_TOKENS}, "
+    load = f"load {min(loads):.1f} to {max(loads):.1f}"
+    print(f"conditions: {platform.machine()}, {os.cpu_count()} cores, {load}, engine {version}, "
+          f"{running} running, {PROMPT_TOKENS} + {OUTPUT_TOKENS} tokens, block {BLOCK_TOKENS}, "
           "prefix caching on")  # fmt: skip
     print(told("through the pipe", turns["pipe"]))
     print(told("without it", turns["bare"]))

@@ -83,7 +83,7 @@ def test_a_cache_too_small_preempts_the_later_request_and_computes_it_again(engi
     settings = replace(PLAIN, kv_blocks_count=10, step_token_budget=128, prefix_caching=False)
     found, seen = ask(engine, settings, Request(0, 64, 20), Request(0, 64, 20))
     assert [(s.step, s.preempted_count) for s in seen if s.preempted_count] == [(1, 1)]
-    assert [s.preempted_count for s in found.served] == [0, 1]
+    assert [s.preemptions_count for s in found.served] == [0, 1]
     # The first alone up to its end in step 19; then the second's prompt and its first token are computed again.
     assert prefills(seen)[20] == [(65, 65, True)]
     assert [s.token_steps for s in found.served] == [((0, 19),), ((0, 0), (20, 38))]
@@ -93,7 +93,7 @@ def test_a_cache_too_small_preempts_the_later_request_and_computes_it_again(engi
 def test_a_preempted_request_finds_what_is_left_in_the_cache(engine: Schedules) -> None:
     settings = replace(PLAIN, kv_blocks_count=10, step_token_budget=128, prefix_caching=True)
     found, seen = ask(engine, settings, Request(0, 64, 20), Request(0, 64, 20))
-    assert [s.preempted_count for s in found.served] == [0, 1]
+    assert [s.preemptions_count for s in found.served] == [0, 1]
     # Of its four blocks the first request has taken one: the last, since ends are given away before beginnings.
     assert [(p.tokens, p.context_tokens) for step in seen[1:] for p in step.prefills] == [(65 - 48, 65)]
     assert [s.cached_tokens for s in found.served] == [0, 0]
@@ -187,9 +187,9 @@ def test_the_same_twice_gives_the_same(crowd: tuple[Scheduled, Scheduled]) -> No
 
 
 LAWS: dict[str, Callable[[Scheduled], bool]] = {
-    "preemptions are there": lambda f: sum(s.preempted_count for s in f.served) > 0,
+    "preemptions are there": lambda f: sum(s.preemptions_count for s in f.served) > 0,
     "those of steps are those of requests":
-        lambda f: int(f.steps.preempted_count.sum()) == sum(s.preempted_count for s in f.served),
+        lambda f: int(f.steps.preempted_count.sum()) == sum(s.preemptions_count for s in f.served),
     "a token is there for each decode and each prefill that gives one":
         lambda f: int(f.steps.decode_count.sum()) <= sum(b - a + 1 for s in f.served for a, b in s.token_steps),
     "no step is above the budget": lambda f: int((f.steps.prefill_tokens + f.steps.decode_count).max()) <= 64,

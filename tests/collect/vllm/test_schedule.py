@@ -35,7 +35,7 @@ def step(number, start_ns, **values):
                 preempted_count=0, kv_used_blocks_count=2)
     say("step", step=number, start_ns=start_ns, **{{**said, **values}})
 def served(request, first_step, token_steps, **values):
-    said = dict(preempted_count=0, cached_tokens=0, finish_reason="length")
+    said = dict(preemptions_count=0, cached_tokens=0, finish_reason="length")
     say("request", request=request, first_step=first_step, token_steps=token_steps, **{{**said, **values}})
 def end(steps, served, refused):
     totals = dict.fromkeys(("clock_ns", "prefill_tokens", "output_tokens", "preempted_count"), 0)

@@ -35,7 +35,7 @@ class RequestLine(msgspec.Struct, frozen=True, tag_field="kind", tag="request"):
     request: int
     first_step: int
     token_steps: tuple[tuple[int, int], ...]
-    preempted_count: int
+    preemptions_count: int
     cached_tokens: int
     finish_reason: str
 

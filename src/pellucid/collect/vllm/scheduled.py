@@ -45,7 +45,7 @@ class Served:
     first_token_ns: int          # end of the step that sampled it
     last_token_ns: int
     token_steps: tuple[tuple[int, int], ...]     # first and last of consecutive steps that gave it a token each
-    preempted_count: int
+    preemptions_count: int
     cached_tokens: int           # of the prompt, found in the cache when it was scheduled first
     finish_reason: str
 
@@ -120,6 +120,6 @@ class Gathered:
         return Served(
             line.request, arrival_ns, queued_ns=int(steps.start_ns[queued]),
             scheduled_ns=int(steps.start_ns[line.first_step]), first_token_ns=int(steps.end_ns[runs[0][0]]),
-            last_token_ns=int(steps.end_ns[runs[-1][1]]), token_steps=runs, preempted_count=line.preempted_count,
+            last_token_ns=int(steps.end_ns[runs[-1][1]]), token_steps=runs, preemptions_count=line.preemptions_count,
             cached_tokens=line.cached_tokens, finish_reason=line.finish_reason,
         )  # fmt: skip

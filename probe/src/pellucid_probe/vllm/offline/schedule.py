@@ -171,7 +171,7 @@ class Drive:
         self.totals["served_count"] += 1
         self.totals["output_tokens"] += one.asked.output_tokens
         self._tell("request", request=one.asked.number, first_step=one.first_step, token_steps=one.token_steps,
-                   preempted_count=one.request.num_preemptions, cached_tokens=one.cached_tokens,
+                   preemptions_count=one.request.num_preemptions, cached_tokens=one.cached_tokens,
                    finish_reason=str(one.request.get_finished_reason()))  # fmt: skip
 
     def _refuse(self, one: Asked, reason: str) -> None:
