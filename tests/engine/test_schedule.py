@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -121,15 +123,16 @@ def test_what_can_never_be_served_is_refused_and_the_others_are_served(engine: S
     found, _ = ask(engine, settings, Request(0, 200, 60), Request(0, 128, 18), Request(0, 128, 17), Request(0, 20, 1))
     assert [s.request for s in found.served] == [2, 3]
     assert [(r.request, r.reason) for r in found.refused] == [
-        (0, "260 tokens with the answer, and max_model_len is 256"), (1, "it needs 10 KV blocks, and 9 can be used"),
+        (0, "260 tokens with the answer, and max_model_len is 256"), 
+        (1, "it needs KV blocks for 145 tokens, and those that can be used hold 144"),
     ]  # fmt: skip
 
 
 def test_what_the_engine_would_keep_waiting_for_ever_is_refused(engine: Schedules) -> None:
     settings = replace(PLAIN, step_token_budget=256, chunked_prefill=False, scheduled_token_budget=64)
     found, _ = ask(engine, settings, Request(0, 40, 2), Request(5, 100, 1), Request(900, 10, 1))
-    assert [s.request for s in found.served] == [0]
-    assert {r.request: "wait for ever" in r.reason for r in found.refused} == {1: True, 2: True}
+    assert [(s.request, s.scheduled_ns) for s in found.served] == [(0, 0), (2, 900)]
+    assert [(r.request, "wait for ever" in r.reason) for r in found.refused] == [(1, True)]
 
 
 def test_the_smaller_priority_is_first(engine: Schedules) -> None:
@@ -158,11 +161,30 @@ def test_a_version_says_what_it_lacks(engine: Schedules) -> None:
         assert (found.engine_version[:4], [s.running_count for s in seen]) == ("0.32", [1, 1])
 
 
-def test_a_models_folder_is_enough_and_layers_of_another_kind_are_told(engine: Schedules) -> None:
+def test_a_models_folder_is_enough(engine: Schedules) -> None:
     found, _ = ask(engine, replace(PLAIN, model=str(MODELS / "tiny-dense")), Request(0, 20, 1))
     assert (len(found.served), found.notes) == (1, ())
-    (note,) = ask(engine, replace(PLAIN, model=str(MODELS / "gemma-3-270m")), Request(0, 20, 1))[0].notes
-    assert "as if all layers had full attention" in note
+
+
+def test_layers_with_a_window_have_blocks_of_their_own(engine: Schedules) -> None:
+    """18 layers, 3 of them with all of the context: 6 groups of 3. So a block for each, and here no more than 29."""
+    settings = replace(PLAIN, model=str(MODELS / "gemma-3-270m"), kv_blocks_count=30)
+    found, seen = ask(engine, settings, Request(0, 14, 4), Request(100, 60, 40), Request(200, 100, 1))
+    assert [s.kv_used_blocks_count for s in seen][:4] == [6, 6, 6, 12]
+    assert (found.notes, [s.request for s in found.served]) == ((), [0])
+    assert [(r.request, r.reason.split(":")[0]) for r in found.refused] == [
+        (1, "it needs more KV blocks than there are"),
+        (2, "the engine plans nothing for it, and never would"),
+    ]
+
+
+def test_layers_of_a_kind_not_known_here_are_told(engine: Schedules, tmp_path: Path) -> None:
+    config = json.loads((MODELS / "gemma-3-270m" / "config.json").read_text())
+    del config["layer_types"]
+    (tmp_path / "config.json").write_text(json.dumps({**config, "architectures": ["MistralForCausalLM"],
+                                                      "model_type": "mistral"}))  # fmt: skip
+    found, _ = ask(engine, replace(PLAIN, model=str(tmp_path)), Request(0, 20, 1))
+    assert "as if all layers had full attention" in found.notes[0]
 
 
 @pytest.fixture(scope="module")

@@ -88,11 +88,10 @@ def test_prompts_begin_alike_for_as_long_as_their_numbers_are_equal(drawn: list[
     (50, 14, None), (50, 15, "65 tokens with the answer, and max_model_len is 64"), (64, 1, "65 tokens"),
 ])  # fmt: skip
 def test_what_is_longer_than_the_context_is_refused(prompt: int, output: int, words: str | None) -> None:
-    found = refusal(asked(0, prompt, output), TOLD)
+    found = refusal(asked(0, prompt, output), TOLD, None)
     assert found == words or (words is not None and found is not None and words in found)
 
 
-def test_the_last_token_takes_no_kv_block_and_one_block_is_never_used() -> None:
-    told = {**TOLD, "max_model_len": 999, "num_gpu_blocks": 3}
-    assert refusal(asked(0, 30, 3), told) is None
-    assert refusal(asked(0, 30, 4), told) == "it needs 3 KV blocks, and 2 can be used"
+def test_the_last_token_takes_no_room_in_the_cache() -> None:
+    assert refusal(asked(0, 30, 3), TOLD, 32) is None
+    assert refusal(asked(0, 30, 4), TOLD, 32) == "it needs KV blocks for 33 tokens, and those that can be used hold 32"

@@ -129,14 +129,14 @@ def own(one: Asked) -> int:
     return 2 * one.number + 1
 
 
-def refusal(one: Asked, told: Dict[str, Any]) -> Optional[str]:
+def refusal(one: Asked, told: Dict[str, Any], usable_tokens: Optional[int]) -> Optional[str]:
     """Why a request can never be served, or None. The engine's server refuses the first kind; of the second the engine
-    would wait, or preempt the request itself, for ever."""
+    would wait, or preempt the request itself, for ever. `usable_tokens`: positions the KV cache holds of one request;
+    None where that is not so simple."""
     whole = one.prompt_tokens + one.output_tokens
     if whole > told["max_model_len"]:
         return f"{whole} tokens with the answer, and max_model_len is {told['max_model_len']}"
-    # The last token's keys and values are never needed, and block 0 stands for no block.
-    needed, there = -(-(whole - 1) // told["block_size"]), told["num_gpu_blocks"] - 1
-    if needed > there:
-        return f"it needs {needed} KV blocks, and {there} can be used"
+    # The last token's keys and values are never needed.
+    if usable_tokens is not None and whole - 1 > usable_tokens:
+        return f"it needs KV blocks for {whole - 1} tokens, and those that can be used hold {usable_tokens}"
     return None

@@ -17,8 +17,9 @@ Then the next settings may come: the engine is imported once.
 
 Of a prefill: tokens computed, context up to the last of them, and whether a token comes of it. A decode is a request
 with an answer begun and one position to compute; recomputing after a preemption is a prefill. Each step's state is the
-one after planning. Also {"kind": "refused", "request", "reason"} for what can never be served, and {"kind": "error",
-"what", "message"}: in place of "ready", and later as the last line of all. What the engine prints goes to stderr.
+one after planning. Also {"kind": "refused", "request", "reason"} for what can never be served: the engine's server
+would say so, or the engine wait for ever, and everybody behind it. And {"kind": "error", "what", "message"}: in place
+of "ready", and later as the last line of all. What the engine prints goes to stderr.
 
 Not here: drafts, adapters, images, grammars, several ranks, and planning ahead of the device. An answer's tokens are
 its request's own, so no later prompt finds them in the cache.
@@ -32,6 +33,7 @@ import os
 import sys
 import traceback
 from collections import deque
+from itertools import islice
 from typing import Any, Deque, Dict, List, NoReturn, Optional, TextIO, Tuple
 
 from pellucid_probe.vllm.offline.asked import Asked, CannotServe, own, refusal, requests, settings
@@ -39,6 +41,7 @@ from pellucid_probe.vllm.offline.scheduler import Engine
 
 NOTHING: List[int] = []
 HANGS = "the engine plans nothing for it, and never would: it would wait for ever"
+TOO_LARGE = "it needs more KV blocks than there are: the engine would preempt it for ever, with no other running"
 
 
 class Live:
@@ -74,41 +77,46 @@ class Drive:
             ("served_count", "refused_count", "prefill_tokens", "output_tokens", "preempted_count"), 0)  # fmt: skip
 
     def run(self) -> None:
-        idle = False       # nothing was planned, though requests are there
         while self.coming or self.live:
-            idle = not self._arrivals() and idle
-            if not self.live or idle:
-                if not self.coming:
-                    break
-                self.clock_ns = max(self.clock_ns, self.coming[0].arrival_ns)
-                idle = False
-                continue
-            idle = not self._one_step()
-        for one in list(self.live.values()):
-            self._refuse(one.asked, HANGS)
+            self._arrivals()
+            if not self.live:
+                self.clock_ns = max([self.clock_ns, *(one.arrival_ns for one in islice(self.coming, 1))])
+            elif not self._one_step():
+                self._give_up()
         self._tell("end", steps_count=self.step, clock_ns=self.clock_ns, **self.totals)
         self.lines_out.flush()
 
-    def _arrivals(self) -> bool:
-        """Whether the engine got any."""
-        before = len(self.live)
+    def _arrivals(self) -> None:
         while self.coming and self.coming[0].arrival_ns <= self.clock_ns:
             one = self.coming.popleft()
-            reason = refusal(one, self.engine.told)
+            reason = refusal(one, self.engine.told, self.engine.usable_tokens)
             if reason is not None:
                 self._refuse(one, reason)
                 continue
             request = self.engine.add(one, self.engine.prompts.tokens(one))
             self.live[request.request_id] = Live(one, request)
-        return len(self.live) > before
+
+    def _give_up(self) -> None:
+        """Nothing was planned, and next time nothing would be: the first in the queue holds all others up. Without it
+        they go on, as without those that are refused when they arrive."""
+        stuck = list(self.live) if self.scheduler.running else [self.scheduler.waiting.peek_request().request_id]
+        for name in stuck:
+            self._end_it(name, HANGS)
+
+    def _end_it(self, name: str, reason: str) -> None:
+        self.engine.abort(name)
+        self._refuse(self.live.pop(name).asked, reason)
 
     def _one_step(self) -> bool:
-        """Whether anything was computed."""
+        """Whether anything was planned, or taken back."""
         before = len(self.scheduler.running)
+        first = self.scheduler.running[0].request_id if before else ""
         plan = self.scheduler.schedule()
         # Nobody is admitted in a step that preempts, so the running queue becomes shorter by those who went.
         preempted = max(before - len(self.scheduler.running), 0)
         self.totals["preempted_count"] += preempted
+        if preempted == before == 1:
+            self._end_it(first, TOO_LARGE)
         if not plan.total_num_scheduled_tokens:
             self.scheduler.update_from_output(plan, self.engine.output([], []))
             return bool(preempted)

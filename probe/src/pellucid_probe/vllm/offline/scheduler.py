@@ -4,8 +4,10 @@
     engine.add(Asked(0, 0, 500, 40, (), 0, 0), engine.prompts.tokens(…))
     engine.scheduler.schedule()
 
-The KV cache is one group of full-attention layers. Names and parameters are looked up, not taken from a version: what a
-setting or the engine lacks is said (CannotServe). A scheduler that runs ahead of the device is not what this drives.
+Layers that see all of the context and layers that see a window have KV blocks of their own, grouped by the engine's own
+code as its model's folder lists them; without a folder all see all. Names and parameters are looked up, not taken from
+a version: what a setting or the engine lacks is said (CannotServe). A scheduler that runs ahead of the device is not
+what this drives.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import inspect
 import json
 import os
 import tempfile
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from pellucid_probe.vllm.config import engine_version
 from pellucid_probe.vllm.offline.asked import Asked, CannotServe, Prompts
@@ -31,9 +33,10 @@ SMALL = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_s
          "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1, "vocab_size": 256,
          "dtype": "bfloat16"}  # fmt: skip
 # What the drive (schedule.py) calls and reads of it.
-READ = ("schedule", "update_from_output", "add_request", "get_request_counts", "running", "requests",
-        "kv_cache_manager")  # fmt: skip
-NOT_FULL = "KV blocks are counted as if all layers had full attention, and some layers of this model have not"
+READ = ("schedule", "update_from_output", "add_request", "finish_requests", "get_request_counts", "running", "waiting",
+        "requests", "kv_cache_manager")  # fmt: skip
+NOT_KNOWN = "KV blocks are counted as if all layers had full attention, and some layers of this model have not"
+KV = "vllm.v1.kv_cache_interface"
 EXPLAINED = 400       # letters of the engine's own reason that are passed on
 
 
@@ -45,14 +48,17 @@ class Engine:
         self.version = engine_version()
         self.config = self._config(told)
         self.told = {**told, **self._effective(told)}
-        self.scheduler = self._scheduler()
-        self.hasher = self._hasher() if self.config.cache_config.enable_prefix_caching else None
+        self.notes: List[str] = []
+        groups = self._groups()
+        self.scheduler, hash_tokens = self._scheduler(groups)
+        self.hasher = self._hasher(hash_tokens) if self.config.cache_config.enable_prefix_caching else None
         self._request = _called("vllm.v1.request", "Request")
         self._sampling = _called("vllm.sampling_params", "SamplingParams")
         self._output = _called("vllm.v1.outputs", "ModelRunnerOutput")
-        self.notes = [NOT_FULL] if _partial(self.config.model_config) else []
         self._pool = self.scheduler.kv_cache_manager.block_pool
         self._usable = told["num_gpu_blocks"] - 1       # block 0 stands for no block
+        # Of one request; with windows, blocks are given back as it goes on.
+        self.usable_tokens = self._usable * told["block_size"] if len(groups) == 1 else None
 
     def add(self, one: Asked, tokens: List[int]) -> Any:
         """The engine's request, in its waiting queue."""
@@ -69,6 +75,9 @@ class Engine:
         """As if a model had computed a step."""
         places = {name: place for place, name in enumerate(names)}
         return self._output(req_ids=names, req_id_to_index=places, sampled_token_ids=sampled)
+
+    def abort(self, name: str) -> None:
+        self.scheduler.finish_requests(name, _imported("vllm.v1.request").RequestStatus.FINISHED_ABORTED)
 
     def used_blocks(self) -> int:
         used: int = self._usable - self._pool.get_num_free_blocks()
@@ -110,36 +119,62 @@ class Engine:
             raise CannotServe("version", f"{self.version} does not leave asynchronous scheduling off")
         return found
 
-    def _scheduler(self) -> Any:
-        cache, tokens = _imported("vllm.v1.kv_cache_interface"), self.told["block_size"]
-        spec = _called(cache.__name__, "FullAttentionSpec")(
-            block_size=tokens, num_kv_heads=1, head_size=64, dtype=_imported("torch").bfloat16)  # fmt: skip
-        group = cache.KVCacheGroupSpec(["layer.0"], spec)
-        kv = _called(cache.__name__, "KVCacheConfig")(
-            num_blocks=self.told["num_gpu_blocks"], kv_cache_tensors=[], kv_cache_groups=[group])  # fmt: skip
+    def _groups(self) -> List[Any]:
+        """Layers that share KV blocks, as the engine groups them."""
+        text = getattr(self.config.model_config, "hf_text_config", None)
+        kinds = list(getattr(text, "layer_types", None) or ["full_attention"])
+        window = getattr(text, "sliding_window", None)
+        if not _known(self.config.model_config, text, kinds, window):
+            self.notes.append(NOT_KNOWN)
+            kinds = ["full_attention"]
+        shape = {"block_size": self.told["block_size"], "num_kv_heads": 1, "head_size": 64,
+                 "dtype": _imported("torch").bfloat16}  # fmt: skip
+        full, sliding = (_called(KV, name) for name in ("FullAttentionSpec", "SlidingWindowSpec"))
+        layers = {
+            f"layer.{place}": full(**shape) if kind == "full_attention" else sliding(sliding_window=window, **shape)
+            for place, kind in enumerate(kinds)
+        }
+        if hasattr(self.config.cache_config, "get_resolved_kv_cache_layout"):
+            # How a block lies in memory, which matters to layers of different sizes; here all have one.
+            layouts = _imported("vllm.v1.attention.backends.utils")
+            names = [layout.name for layout in layouts.get_supported_kv_cache_layouts([])]
+            layouts.resolve_kv_cache_layout(self.config, [names], layers.values())
+        found: List[Any] = _imported("vllm.v1.core.kv_cache_utils").get_kv_cache_groups(self.config, layers)
+        return found
+
+    def _scheduler(self, groups: List[Any]) -> Tuple[Any, int]:
+        """And how many tokens are hashed together."""
+        kv = _called(KV, "KVCacheConfig")(
+            num_blocks=self.told["num_gpu_blocks"], kv_cache_tensors=[], kv_cache_groups=groups)  # fmt: skip
+        block_tokens = hash_tokens = self.told["block_size"]
+        if len(groups) > 1:
+            sizes = _imported("vllm.v1.core.kv_cache_utils").resolve_kv_cache_block_sizes
+            block_tokens, hash_tokens = sizes(kv, self.config)
         grammars = _imported("vllm.v1.structured_output").StructuredOutputManager(self.config)
         made = _called("vllm.v1.core.sched.scheduler", "Scheduler")(
-            vllm_config=self.config, kv_cache_config=kv, structured_output_manager=grammars, block_size=tokens,
-            log_stats=False,
+            vllm_config=self.config, kv_cache_config=kv, structured_output_manager=grammars,
+            block_size=block_tokens, hash_block_size=hash_tokens, log_stats=False,
         )  # fmt: skip
         lacking = [name for name in READ if not hasattr(made, name)]
         if lacking:
             raise CannotServe("version", f"{self.version}: its scheduler has no {', '.join(lacking)}")
-        return made
+        return made, hash_tokens
 
-    def _hasher(self) -> Any:
+    def _hasher(self, hash_tokens: int) -> Any:
         hashed = _imported("vllm.v1.core.kv_cache_utils")
         algorithm = self.config.cache_config.prefix_caching_hash_algo
         function = _imported("vllm.utils.hashing").get_hash_fn_by_name(algorithm)
         hashed.init_none_hash(function)
-        return hashed.get_request_block_hasher(self.told["block_size"], function)
+        return hashed.get_request_block_hasher(hash_tokens, function)
 
 
-def _partial(model: Any) -> bool:
-    """Whether some layers see a window only, or keep a state instead of keys and values."""
-    text = getattr(model, "hf_text_config", None)
-    kinds = set(getattr(text, "layer_types", None) or ["full_attention"])
-    return kinds != {"full_attention"} or bool(getattr(model, "is_hybrid", False))
+def _known(model: Any, text: Any, kinds: List[str], window: Any) -> bool:
+    """Whether it is told which layers see all of the context and which a window, and none keeps a state instead."""
+    if getattr(model, "is_hybrid", False) or not set(kinds) <= {"full_attention", "sliding_attention"}:
+        return False
+    listed = bool(getattr(text, "layer_types", None))
+    windowed = bool(window) and getattr(text, "use_sliding_window", True)
+    return bool(window) or "sliding_attention" not in kinds if listed else not windowed
 
 
 def _imported(name: str) -> Any:
