@@ -37,6 +37,7 @@ READ = ("schedule", "update_from_output", "add_request", "finish_requests", "get
         "requests", "kv_cache_manager")  # fmt: skip
 NOT_KNOWN = "KV blocks are counted as if all layers had full attention, and some layers of this model have not"
 KV = "vllm.v1.kv_cache_interface"
+AMPLE_BYTES = 1 << 50     # of memory: the number of blocks is told
 EXPLAINED = 400       # letters of the engine's own reason that are passed on
 
 
@@ -144,12 +145,15 @@ class Engine:
 
     def _scheduler(self, groups: List[Any]) -> Tuple[Any, int]:
         """And how many tokens are hashed together."""
-        kv = _called(KV, "KVCacheConfig")(
-            num_blocks=self.told["num_gpu_blocks"], kv_cache_tensors=[], kv_cache_groups=groups)  # fmt: skip
+        # The engine's own way to it knows what else belongs there. It counts tensors, and makes none.
+        made_from = _imported("vllm.v1.core.kv_cache_utils")
+        self.config.cache_config.num_gpu_blocks_override = self.told["num_gpu_blocks"]
+        kv = made_from.get_kv_cache_config_from_groups(self.config, groups, AMPLE_BYTES)
+        if kv.num_blocks != self.told["num_gpu_blocks"]:
+            raise CannotServe("version", f"{self.version} makes {kv.num_blocks} KV blocks of those asked for")
         block_tokens = hash_tokens = self.told["block_size"]
         if len(groups) > 1:
-            sizes = _imported("vllm.v1.core.kv_cache_utils").resolve_kv_cache_block_sizes
-            block_tokens, hash_tokens = sizes(kv, self.config)
+            block_tokens, hash_tokens = made_from.resolve_kv_cache_block_sizes(kv, self.config)
         grammars = _imported("vllm.v1.structured_output").StructuredOutputManager(self.config)
         made = _called("vllm.v1.core.sched.scheduler", "Scheduler")(
             vllm_config=self.config, kv_cache_config=kv, structured_output_manager=grammars,
