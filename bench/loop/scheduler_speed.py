@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from pellucid.collect.vllm.schedule import Request, Schedules, Settings
+from pellucid.collect.vllm.schedule import Request, Schedules
+from pellucid.collect.vllm.schedule_settings import Settings
 from tools.real_engine import PYTHON, ROOT, environment
 
 PROMPT_TOKENS, OUTPUT_TOKENS, BLOCK_TOKENS, BLOCKS = 500, 400, 16, 40_000

@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pellucid.collect.vllm.schedule import Request, Schedules, Settings, schedule
+from pellucid.collect.vllm.schedule import Request, Schedules, schedule
 from pellucid.collect.vllm.schedule_lines import PlannedStep
+from pellucid.collect.vllm.schedule_settings import Settings
 from pellucid.collect.vllm.scheduled import Scheduled, Steps
 from pellucid.core.errors import AskedWrongly, CannotAnswer
 from tools.real_engine import MODELS, OLDER, PYTHON

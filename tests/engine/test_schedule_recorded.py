@@ -18,8 +18,9 @@ from itertools import zip_longest
 
 import pytest
 
-from pellucid.collect.vllm.schedule import Request, Schedules, Settings
+from pellucid.collect.vllm.schedule import Request, Schedules
 from pellucid.collect.vllm.schedule_lines import PlannedStep
+from pellucid.collect.vllm.schedule_settings import Settings, not_driven, settings_of
 from pellucid.store.read import RunReader, open_run
 from pellucid.workload.recorded import recorded
 from tools.real_engine import PYTHON, ROOT
@@ -86,11 +87,9 @@ def golden(name: str) -> RunReader:
 
 
 def settings(run: RunReader) -> Settings:
-    told = json.loads(run.one(CONFIG)["config_json"])
-    return Settings(
-        told["max_num_seqs"], told["max_num_batched_tokens"], told["max_model_len"], told["num_gpu_blocks"],
-        told["block_size"], prefix_caching=told["enable_prefix_caching"], model=str(ROOT / told["model"]),
-    )  # fmt: skip
+    config = json.loads(run.one(CONFIG)["config_json"])
+    assert not_driven(config) == ()
+    return settings_of(config, str(ROOT / config["model"]))
 
 
 def counts(step: PlannedStep) -> dict[str, int]:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.collect.vllm.schedule import Limits, Request, Schedules, Settings, schedule, word
+from pellucid.collect.vllm.schedule import Limits, Request, Schedules, schedule
 from pellucid.collect.vllm.schedule_lines import PlannedStep, Prefill
+from pellucid.collect.vllm.schedule_settings import Settings
 from pellucid.collect.vllm.scheduled import Scheduled, token_ns
 from pellucid.core.errors import AskedWrongly, CannotAnswer, Failed, PellucidError
 
@@ -89,16 +90,6 @@ def test_the_child_is_asked_in_the_engines_words(ask: Ask, tmp_path: Path) -> No
         '{"arrival_ns":5,"prompt_tokens":8,"output_tokens":1,"blocks":[7],"block_tokens":8,"priority":0}',
         "", '{"ns": 100}', '{"ns": 100}',
     ]  # fmt: skip
-
-
-def test_settings_are_spelled_as_the_catalog_has_them() -> None:
-    names = ("max_running_requests", "scheduling_policy", "sequence_cap", "reserve_full_prompt", "max_context_tokens")
-    assert [word(name) for name in names] == [
-        "max_num_seqs", "scheduling_policy", "max_num_active_seqs", "scheduler_reserve_full_isl", "max_model_len",
-    ]  # fmt: skip
-    told = Settings(2, 64, 128, 9, 16, prefix_caching=False, long_prefill_threshold=0, others={"watermark": 0.1}).told()
-    assert {name: told[name] for name in list(told)[5:]} == {
-        "enable_prefix_caching": False, "long_prefill_token_threshold": 0, "watermark": 0.1}  # fmt: skip
 
 
 def test_the_caller_sees_each_step_before_it_says_how_long_it_takes(ask: Ask, tmp_path: Path) -> None:

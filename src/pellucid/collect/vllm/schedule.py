@@ -19,48 +19,18 @@ from typing import Self
 
 import msgspec
 
-from pellucid.catalog.load import knobs
 from pellucid.collect.vllm.child import Child
 from pellucid.collect.vllm.plan import fault, need_python
 from pellucid.collect.vllm.schedule_lines import End, Error, Line, PlannedStep, Ready, Refused, RequestLine
+from pellucid.collect.vllm.schedule_settings import Settings
 from pellucid.collect.vllm.scheduled import Gathered, Scheduled
 from pellucid.core.errors import AskedWrongly, CannotAnswer, Failed, PellucidError
 
 MODULE = "pellucid_probe.vllm.offline.schedule"
-ENGINE = "vllm"
-# The engine's names of what is no knob.
-WORDS = {"max_context_tokens": "max_model_len", "kv_blocks_count": "num_gpu_blocks", "model": "model"}
 SENT_BYTES = 1 << 16       # of requests at a time
 SHOWN_LETTERS = 120
 
 StepNs = Callable[[PlannedStep], int]
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Names are the catalog's knobs, where it has them. None is as the engine decides for such a model."""
-
-    max_running_requests: int
-    step_token_budget: int
-    max_context_tokens: int
-    kv_blocks_count: int                 # one of them is never used
-    kv_block_tokens: int
-    prefix_caching: bool | None = None
-    chunked_prefill: bool | None = None
-    long_prefill_threshold: int | None = None
-    long_prefill_adaptive: bool | None = None
-    sequence_cap: int | None = None
-    scheduled_token_budget: int | None = None
-    admission_watermark: float | None = None
-    reserve_full_prompt: bool | None = None
-    scheduling_policy: str | None = None
-    model: str | None = None             # a folder with its config.json; a small one is made
-    others: Mapping[str, bool | int | float | str] = field(default_factory=dict)      # in the engine's names
-
-    def told(self) -> dict[str, bool | int | float | str]:
-        """In the engine's names."""
-        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "others"}
-        return {word(name): value for name, value in given.items() if value is not None} | dict(self.others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +47,6 @@ class Request:
 class Limits:
     start_s: float = 240.0      # importing the engine, and looking into its model the first time: 53 s on 2 busy cores
     silent_s: float = 120.0     # a step takes milliseconds, and to hash thousands of long prompts at once some seconds
-
-
-def word(name: str) -> str:
-    """The engine's name of a setting."""
-    if name in WORDS:
-        return WORDS[name]
-    return next(spelling.config for spelling in knobs()[name].spellings if spelling.engine == ENGINE)
 
 
 def schedule(
