@@ -31,6 +31,7 @@ COMMANDS: dict[str, list[str]] = {
     "twin_speed": [str(OURS), "-m", "bench.twin.speed"],
     "twin_accuracy": [str(OURS), "-m", "bench.twin.accuracy"],
     "effect_power": [str(OURS), "-m", "bench.loop.effect_power"],
+    "scheduler_speed": [str(OURS), "-m", "bench.loop.scheduler_speed"],
     "fidelity_power": [str(OURS), "-m", "bench.loop.fidelity_power"],
 }
 

@@ -4,8 +4,9 @@
     ran, told = both(schedules, settings, asks)
     differing(twin, engine)                  requests that did not get the same tokens in the same steps
 
-Caps from 2 to 64, budgets from 64 to 2,048 tokens, KV caches from barely one request to plenty, blocks of 8 to 32 tokens,
-with and without prefix caching, long-prefill limits and a watermark; prompts that share beginnings in other block sizes.
+Caps from 2 to 64, budgets from 64 to 2,048 tokens, KV caches from barely one request to plenty, blocks of 8 to 32
+tokens, with and without prefix caching, long-prefill limits and a watermark; prompts share beginnings, in blocks of
+another size.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What would happen: an engine's scheduling on virtual time, how long its steps take, and on paper any model and GPU."""
+"""What would happen: schedules on virtual time, how long a step takes, and on paper any model on any GPU."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Mapping
 from typing import Any
@@ -24,6 +25,7 @@ KNOBS = "pellucid_probe.vllm.offline.knobs"
 LIMIT_S = 120.0  # importing the engine on a cold disk takes most of a minute
 START_LIMIT_S = 20.0   # a Python alone starts in a fraction of a second
 IS_PYTHON = "a Python"
+ERROR = re.compile(r"[\w.]+(Error|Exception|Interrupt|Exit)\b|.*No module named")
 
 
 def plan(python: str, environ: Mapping[str, str] = os.environ, limit_s: float = LIMIT_S) -> dict[str, Any]:
@@ -39,13 +41,18 @@ def parser(python: str, environ: Mapping[str, str] = os.environ, limit_s: float 
 
 
 def _asked(python: str, module: str, key: str, environ: Mapping[str, str], limit_s: float) -> dict[str, Any]:
+    need_python(python, environ, limit_s)
+    done = _run([python, "-m", module], environ, limit_s)
+    if done.returncode:
+        raise fault(python, module, done.stderr)
+    return _parse(done.stdout, python, module, key)
+
+
+def need_python(python: str, environ: Mapping[str, str], limit_s: float) -> None:
+    """Raises CannotAnswer where that is none."""
     said = _run([python, "-c", f"print({IS_PYTHON!r})"], environ, min(limit_s, START_LIMIT_S))
     if said.stdout.strip() != IS_PYTHON:
         raise CannotAnswer(f"{python} is no Python. Try: --engine-python PATH, the Python that the engine runs in")
-    done = _run([python, "-m", module], environ, limit_s)
-    if done.returncode:
-        raise _fault(python, module, done.stderr)
-    return _parse(done.stdout, python, module, key)
 
 
 def _run(command: list[str], environ: Mapping[str, str], limit_s: float) -> subprocess.CompletedProcess[str]:
@@ -61,8 +68,11 @@ def _run(command: list[str], environ: Mapping[str, str], limit_s: float) -> subp
         raise Failed(f"{' '.join(command[:3])} gave no answer in {limit_s:.0f} s") from error
 
 
-def _fault(python: str, module: str, stderr: str) -> CannotAnswer | Failed:
-    last = (stderr.strip().splitlines() or ["no message"])[-1]
+def fault(python: str, module: str, stderr: str) -> CannotAnswer | Failed:
+    """What a child that ended with an error died of, by its last words."""
+    lines = stderr.strip().splitlines() or ["no message"]
+    # Engines' libraries print notes behind the error when they are unloaded.
+    last = next((line for line in reversed(lines) if ERROR.match(line)), lines[-1])
     if "pellucid_probe" in last and "No module named" in last:
         return CannotAnswer(f"{python} has no probe ({last}). Try: {python} -m pip install pellucid-probe")
     if "No module named" in last:

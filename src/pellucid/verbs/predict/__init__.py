@@ -1,1 +1,1 @@
-"""`pellucid predict`: what another setting or load would do (`what_if`), and on paper another model or GPU (`paper`)."""
+"""`pellucid predict`: another setting or load (`what_if`), and on paper another model or GPU (`paper`)."""
