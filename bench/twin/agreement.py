@@ -16,10 +16,10 @@ import sys
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+
 from pellucid.collect.vllm.schedule import Schedules
 from pellucid.collect.vllm.scheduled import Scheduled, token_ns
 from pellucid.sim.engine.request import Ask
-
 from pellucid.sim.outcome import Timed, measures, of_ran
 from pellucid.sim.step.seen import Floats
 from tools import real_engine
@@ -36,7 +36,8 @@ def timed(told: Scheduled, asks: Sequence[Ask]) -> Timed:
     served = told.served
     gaps = tuple(np.diff(token_ns(s, told.steps)).astype(np.float64) for s in served)
     return Timed(column(s.arrival_ns for s in served), column(s.first_token_ns for s in served),
-                 column(s.last_token_ns for s in served), column(asks[s.request].output_tokens for s in served), gaps)  # fmt: skip
+                 column(s.last_token_ns for s in served), column(asks[s.request].output_tokens for s in served),
+                 gaps)  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:

@@ -14,10 +14,10 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from pellucid.collect.vllm import schedule_settings as engines
+from pellucid.collect.vllm.schedule import Request, Schedules
 from pellucid.collect.vllm.schedule_lines import PlannedStep
 from pellucid.collect.vllm.scheduled import Scheduled
-
-from pellucid.collect.vllm import schedule as engines
 from pellucid.sim.engine.request import Ask
 from pellucid.sim.engine.run import Ran, run
 from pellucid.sim.engine.schedule import Planned
@@ -61,12 +61,12 @@ def asked(settings: Settings) -> engines.Settings:
     )  # fmt: skip
 
 
-def requests(asks: Sequence[Ask]) -> list[engines.Request]:
-    return [engines.Request(a.arrival_ns, a.prompt_tokens, a.output_tokens, a.blocks or None, a.block_tokens or None)
+def requests(asks: Sequence[Ask]) -> list[Request]:
+    return [Request(a.arrival_ns, a.prompt_tokens, a.output_tokens, a.blocks or None, a.block_tokens or None)
             for a in asks]  # fmt: skip
 
 
-def both(engine: engines.Schedules, settings: Settings, asks: Sequence[Ask]) -> tuple[Ran, Scheduled]:
+def both(engine: Schedules, settings: Settings, asks: Sequence[Ask]) -> tuple[Ran, Scheduled]:
     """The same load on both, with the same time for each step."""
 
     def ours(planned: Planned) -> float:

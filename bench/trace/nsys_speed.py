@@ -1,6 +1,6 @@
 """How fast an SQLite export of Nsight Systems is read, and what other ways to its columns take.
 
-    .venv/bin/python bench/nsys_speed.py [--kernels N] [--repeats N]
+    .venv/bin/python bench/trace/nsys_speed.py [--kernels N] [--repeats N]
 
 Writes an export with N kernels and as many runtime calls, with the columns that nsys 2026 writes, into a temporary
 folder. Measured, in turns: the whole loader (kernels, calls, links between them), the kernels' columns alone as the

@@ -1,6 +1,6 @@
 """How fast a torch profiler's trace is read, beside a plain JSON parser and beside Holistic Trace Analysis.
 
-    .venv/bin/python bench/kineto_speed.py TRACE… [--hta PYTHON] [--grow BYTES] [--repeats N]
+    .venv/bin/python bench/trace/kineto_speed.py TRACE… [--hta PYTHON] [--grow BYTES] [--repeats N]
 
 Each reading is a process of its own, the readers take turns, medians are printed. Rates are unpacked JSON per second of
 CPU, unpacking included; the goal of 10 times is about the time a user waits, in which a second core may unpack.

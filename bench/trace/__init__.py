@@ -1,0 +1,1 @@
+"""How fast traces are read."""
