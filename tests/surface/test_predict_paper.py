@@ -54,7 +54,8 @@ def test_json_is_the_verbs_answer(model: str, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(("words", "code", "said"), [
-    (["--gpu", "H200"], 2, "--gpu goes with --model"), (["--model", "MODEL", "--set", "max_num_seqs=4"], 2, "--set is asked"),
+    (["--gpu", "H200"], 2, "--gpu goes with --model"),
+    (["--model", "MODEL", "--set", "max_num_seqs=4"], 2, "--set is asked"),
     (["--model", "MODEL"], 2, "Try: --gpu H200"),
     (["--model", "MODEL", "--gpu", "H200", "--api-in", "1"], 2, "go together"),
     (["--model", "MODEL", "--gpu", "H200", "--gpus", "0"], 2, "--gpus 0"),
