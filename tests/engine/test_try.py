@@ -43,7 +43,7 @@ def tried(what: Wish, say: Callable[[str], None] = print) -> Outcome:
     try:
         return run(what, {**os.environ, **real_engine.ENVIRONMENT}, say)
     finally:
-        assert ours() - before == set()
+        assert {m.pid: m.command for m in alive() if m.pid in ours() - before} == {}
 
 
 def ours() -> set[int]:
