@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pellucid.collect.vllm.schedule import Schedules
 
+from pellucid.verbs.predict.what_if import Wish, what_if
 from tools.real_engine import OLDER, PYTHON
 from tools.traffic.loads import both, differing, drawn
 
@@ -40,3 +41,12 @@ def test_the_loads_have_what_makes_it_hard(engine: Schedules) -> None:
     assert sum(ran.preemptions_count for ran in found) > 20
     assert any(s.cached_tokens for ran in found for s in ran.served)
     assert any(s.first_token_step > s.first_step for ran in found for s in ran.served)
+
+
+@pytest.mark.parametrize("run", ["id-last"])
+def test_a_prediction_by_the_engines_own_scheduler_is_the_same(run: str) -> None:
+    folder = Path(__file__).parents[1] / "golden" / run
+    ours, engines = (what_if(folder, Wish(load_ratio=1.3, python=python)) for python in ("", str(PYTHON)))
+    assert engines.candidate.predicted.measures == ours.candidate.predicted.measures
+    assert engines.candidate.predicted.kv_used_peak_ratio == ours.candidate.predicted.kv_used_peak_ratio
+    assert engines.candidate.predicted.steps_count == ours.candidate.predicted.steps_count > 100

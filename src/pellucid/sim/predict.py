@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pellucid.sim.engine.request import Ask, Refused
-from pellucid.sim.engine.run import Ran, run
+from pellucid.sim.engine.run import Ran, StepTime, run
 from pellucid.sim.engine.schedule import Planned
 from pellucid.sim.engine.settings import Settings
 from pellucid.sim.outcome import Timed, measures, of_ran
@@ -32,6 +32,7 @@ LEAST_RATIO = 0.01     # chosen: nearer than one percent is never claimed, howev
 
 Measured = dict[str, float | None]
 Also = Callable[[Timed], Measured]
+Player = Callable[[Sequence[Ask], Settings, StepTime, float], Ran]
 
 
 def _nothing(_timed: Timed) -> Measured:
@@ -72,11 +73,13 @@ class Predicted:
 
 
 def predict(
-    asks: Sequence[Ask], settings: Settings, twin: Twin, also: Also = _nothing, seeds: Sequence[int] = SEEDS
-) -> Predicted:
-    """`also`: measures of one's own, such as goodput under limits that only the caller knows."""
+    asks: Sequence[Ask], settings: Settings, twin: Twin, also: Also = _nothing, seeds: Sequence[int] = SEEDS,
+    player: Player = run,
+) -> Predicted:  # fmt: skip
+    """`also`: measures of one's own, such as goodput under limits that only the caller knows. `player`: who follows the
+    schedule; ours, or the engine's own."""
     beyond: Counter[str] = Counter()
-    middle, ran = _played(asks, settings, twin, also, seeds[0], 1.0, beyond)
+    middle, ran = _played(asks, settings, twin, also, seeds[0], 1.0, player, beyond)
     took = (ran.ends_ns - ran.starts_ns).astype(np.float64)
     total = float(took.sum()) or 1.0
     outside = {name: ns / total for name, ns in beyond.items()}
@@ -84,9 +87,9 @@ def predict(
     unseen = UNSEEN_RATIO * sum(outside.values())
     others = [middle]
     for seed in seeds[1:]:
-        others.append(_played(asks, settings, twin, also, seed, 1.0)[0])
+        others.append(_played(asks, settings, twin, also, seed, 1.0, player)[0])
     for times in (off.low * (1 - unseen), off.high * (1 + unseen)):
-        others += [_played(asks, settings, twin, also, seed, times)[0] for seed in seeds[:2]]
+        others += [_played(asks, settings, twin, also, seed, times, player)[0] for seed in seeds[:2]]
     span = float(ran.ends_ns[-1] - min(s.arrived_ns for s in ran.served)) if ran.served else 1.0
     return Predicted(
         {name: _value(name, others[: len(seeds)], others) for name in middle}, off, ran.refused, len(ran.served),
@@ -110,7 +113,7 @@ def quick(asks: Sequence[Ask], settings: Settings, twin: Twin, also: Also = _not
 
 
 def _played(
-    asks: Sequence[Ask], settings: Settings, twin: Twin, also: Also, seed: int, times: float,
+    asks: Sequence[Ask], settings: Settings, twin: Twin, also: Also, seed: int, times: float, player: Player = run,
     beyond: Counter[str] | None = None,
 ) -> tuple[Measured, Ran]:  # fmt: skip
     drawn = twin.model.drawn(seed, times)
@@ -121,7 +124,7 @@ def _played(
             beyond[name] += int(took)
         return took
 
-    ran = run(asks, settings, step_ns, twin.model.alone_ns)
+    ran = player(asks, settings, step_ns, twin.model.alone_ns)
     timed = of_ran(ran, asks, twin.delay_ns)
     return {**measures(timed), **also(timed)}, ran
 

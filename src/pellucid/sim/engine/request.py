@@ -42,7 +42,7 @@ class Served:
     token_steps: tuple[tuple[int, int], ...]     # first and last step of each stretch with a token in every step
     cached_tokens: int                 # found at first admission
     preemptions_count: int
-    recomputed_tokens: int
+    recomputed_tokens: int | None      # None: who played does not tell
 
 
 @dataclass(frozen=True, slots=True)

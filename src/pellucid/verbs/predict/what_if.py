@@ -17,16 +17,18 @@ from typing import Any
 
 from pellucid.core.errors import AskedWrongly
 from pellucid.core.units import percent
+from pellucid.sim.engine.run import run
 from pellucid.sim.engine.settings import Settings
 from pellucid.sim.outcome import measures, of_run
-from pellucid.sim.predict import Also, Predicted, Twin, predict
+from pellucid.sim.predict import Also, Player, Predicted, Twin, predict
 from pellucid.store.read import RunReader, open_run
 from pellucid.tune.slo import read_slo
 from pellucid.tune.space import Candidate, candidate, read_setting
 from pellucid.verbs.predict.asks import asks_of
 from pellucid.verbs.predict.good import goodput_of
+from pellucid.verbs.predict.own_scheduler import own_scheduler
 from pellucid.verbs.predict.settings import changed
-from pellucid.verbs.predict.twin import TwinOf, twin_of
+from pellucid.verbs.predict.twin import TwinOf, known_engine, twin_of
 from pellucid.workload.file import Workload, read
 from pellucid.workload.recorded import recorded
 from pellucid.workload.scaled import scaled
@@ -41,6 +43,7 @@ class Wish:
     workload: Path | None = None       # None: the run's own requests
     also: tuple[Path, ...] = ()        # other runs of the engine, whose steps are learnt from too
     slo: str = ""                      # as typed; with it goodput is told
+    python: str = ""                   # an engine's: its own scheduler follows the schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,24 +87,31 @@ class Answer:
 
 def what_if(folder: Path, wish: Wish) -> Answer:
     """Raises AskedWrongly for a setting or a load that makes no sense, CannotAnswer where the run cannot tell."""
+    if not wish.python:
+        return _what_if(folder, wish, run)
+    with own_scheduler(wish.python, known_engine(open_run(folder))) as player:
+        return _what_if(folder, wish, player)
+
+
+def _what_if(folder: Path, wish: Wish, player: Player) -> Answer:
     if not wish.load_ratio > 0:
         raise AskedWrongly(f"--load {wish.load_ratio:g} is no load. Try: --load 1.5x")
-    run = open_run(folder)
-    made = twin_of(run, [open_run(path) for path in wish.also])
+    reader = open_run(folder)
+    made = twin_of(reader, [open_run(path) for path in wish.also])
     chosen = candidate(read_setting(text, made.engine) for text in wish.settings)
     settings = changed(made.settings, chosen)
-    own, also = recorded(run, folder.name), goodput_of(read_slo(wish.slo) if wish.slo else ())
-    again = _asked(own, made.settings, made.twin, also)
+    own, also = recorded(reader, folder.name), goodput_of(read_slo(wish.slo) if wish.slo else ())
+    again = _asked(own, made.settings, made.twin, also, player)
     load = scaled(own if wish.workload is None else read(wish.workload), speed=wish.load_ratio)
     same = wish.workload is None and wish.load_ratio == 1
-    now = again if same else _asked(load, made.settings, made.twin, also)
-    then = now if settings == made.settings else _asked(load, settings, made.twin, also)
-    return Answer(folder.name, chosen, wish.load_ratio, model_json(made), _recorded(run, also), again, now, then,
+    now = again if same else _asked(load, made.settings, made.twin, also, player)
+    then = now if settings == made.settings else _asked(load, settings, made.twin, also, player)
+    return Answer(folder.name, chosen, wish.load_ratio, model_json(made), _recorded(reader, also), again, now, then,
                   (*made.notes, *_notes(then.predicted)))  # fmt: skip
 
 
-def _asked(workload: Workload, settings: Settings, twin: Twin, also: Also) -> Asked:
-    return Asked(settings, predict(asks_of(workload), settings, twin, also))
+def _asked(workload: Workload, settings: Settings, twin: Twin, also: Also, player: Player) -> Asked:
+    return Asked(settings, predict(asks_of(workload), settings, twin, also, player=player))
 
 
 def _recorded(run: RunReader, also: Also) -> dict[str, float | None]:

@@ -29,6 +29,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--load", type=load, default=1.0, metavar="X", help="the workload's rate times X, as 1.5x (default: 1x)")  # noqa: E501
     group.add_argument("--workload", type=path, metavar="FILE", help="a workload (default: the run's own requests)")
     group.add_argument("--slo", default="", metavar="LIMITS", help="tell goodput under these: ttft_p95<2s,itl_p95<150ms")  # noqa: E501
+    group.add_argument("--engine", default="", metavar="PYTHON", help="the Python of that engine: its own scheduler follows the schedule, some 300 steps a second")  # noqa: E501
     group.add_argument("--check", nargs="?", const="", metavar="RUN", help="predict the requests of that run and compare with what was measured; without RUN: what was claimed in tune, and what came of it")  # noqa: E501
 
 
@@ -82,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             show(checked_screen(checked))
         return 0
-    answer = what_if(folder, Wish(tuple(args.set), args.load, args.workload, also, args.slo))
+    answer = what_if(folder, Wish(tuple(args.set), args.load, args.workload, also, args.slo, args.engine))
     if args.json:
         print_json(answer.json())
     else:
