@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pellucid.collect.vllm.schedule import Schedules
 
+from pellucid.collect.vllm.schedule import Schedules
 from pellucid.verbs.predict.what_if import Wish, what_if
 from tools.real_engine import OLDER, PYTHON
 from tools.traffic.loads import both, differing, drawn
