@@ -3,8 +3,9 @@
     model = fit(seen(run))
 
 Weights that cannot be negative (Lawson & Hanson 1974), each step by its own size, so that ten short steps count as much
-as ten long ones; steps that are far off (a collection of garbage, a neighbour) lose weight after Huber (1964). Then the
-sum is put right: totals are what a schedule is made of.
+as ten long ones; steps that are far off (a collection of garbage, a neighbour) lose weight after Huber (1964). What the
+model says is a step as it usually is. How far single steps were from that, the far ones among them, is kept beside it,
+of decodes alone and of steps with a chunk: whoever draws from there gets the totals that were measured.
 
 For every fifth of the run, in order of time, a model of the other four says it: how single steps scatter, and by how
 much whole stretches were off. A mixed step is a step of its own here; nothing is added up from pure ones.
@@ -13,6 +14,7 @@ much whole stretches were off. A mixed step is a step of its own here; nothing i
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import nnls
 
 from pellucid.core.errors import CannotAnswer
@@ -20,7 +22,9 @@ from pellucid.sim.step.features import columns
 from pellucid.sim.step.model import Range, StepModel
 from pellucid.sim.step.seen import Floats, Steps
 
+Bools = npt.NDArray[np.bool_]
 LEAST_STEPS = 200      # chosen: fifty for each fold that is left out, at least
+LEAST_KIND = 30        # chosen: steps of a kind, for its scatter to be its own
 FOLDS = 5
 ROUNDS = 6
 HUBER = 3.0            # in median absolute deviations
@@ -37,17 +41,17 @@ def fit(steps: Steps) -> StepModel:
         )
     x, y = columns(together), together.took_ns
     said = _held_out(x, y)
-    ratio = y / said
     mixed = together.chunks_count > 0
+    plain_off, mixed_off = _scatter(y / said, mixed)
+    expected = said * np.where(mixed, mixed_off.mean(), plain_off.mean())
     weights = _weights(x, y)
     alone = steps.where(steps.alone == 1)
     extra = float(np.median(alone.took_ns - columns(alone) @ weights)) if len(alone) >= 5 else 0.0
-    return StepModel(weights, _even(ratio[~mixed]), _even(ratio[mixed]), y, said, _ranges(together),
-                     len(together), max(0.0, extra))  # fmt: skip
+    return StepModel(weights, plain_off, mixed_off, y, expected, _ranges(together), len(together), max(0.0, extra))
 
 
 def _weights(x: Floats, y: Floats) -> Floats:
-    """Least squares of relative errors, none below 0, and the total as measured."""
+    """Least squares of relative errors, none below 0."""
     size = np.abs(x / y[:, None]).mean(axis=0)
     size[size == 0] = 1.0
     scaled = x / y[:, None] / size
@@ -61,8 +65,7 @@ def _weights(x: Floats, y: Floats) -> Floats:
         limit = HUBER * max(1.4826 * float(np.median(error)), 1e-9)
         trust = np.sqrt(np.minimum(1.0, limit / np.maximum(error, 1e-12)))
     weights: Floats = found / size
-    total = float((x @ weights).sum())
-    return weights * (float(y.sum()) / total) if total > 0 else weights
+    return weights
 
 
 def _held_out(x: Floats, y: Floats) -> Floats:
@@ -74,9 +77,10 @@ def _held_out(x: Floats, y: Floats) -> Floats:
     return np.maximum(said, 1.0)
 
 
-def _even(ratio: Floats) -> Floats:
-    """Scatter without the part that is off on the whole: that part is in the stretches."""
-    return ratio / ratio.mean() if len(ratio) else ratio
+def _scatter(ratio: Floats, mixed: Bools) -> tuple[Floats, Floats]:
+    """Of decodes alone and of steps with a chunk; of a kind that is hardly there, that of all."""
+    plain, other = (ratio[kind] if kind.sum() >= LEAST_KIND else ratio for kind in (~mixed, mixed))
+    return plain, other
 
 
 def _ranges(steps: Steps) -> tuple[Range, ...]:

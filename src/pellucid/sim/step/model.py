@@ -1,7 +1,7 @@
 """The duration of a step, as a fit knows it: planned step → ns, with what scatters about it and how far it may be off.
 
-    model.mean_ns(planned)                  of a step like this one
-    time = model.drawn(seed=1)              a StepTime: the mean times what other steps of its kind were off by
+    model.usual_ns(planned)                 of a step like this one
+    time = model.drawn(seed=1)              a StepTime: that, times what some step of its kind was off by
     model.off(0.9, 500)                        Off(low=0.97, high=1.06): by so much whole stretches were off
 """
 
@@ -46,14 +46,14 @@ class StepModel:
     weights_ns: Floats                 # of NAMES, none below 0
     plain: Floats                      # measured over said, steps of decodes alone, not fitted on
     mixed: Floats                      # the same of steps with a chunk
-    measured_ns: Floats                # of every step, in order of time, and what a model not fitted on it said
+    measured_ns: Floats                # of every step, in order of time, and what to expect by a model not fitted on it
     said_ns: Floats
     ranges: tuple[Range, ...]
     steps_count: int
     alone_ns: float                    # more that a step takes with none right before it
     _tokens_ns: dict[int, float] = field(default_factory=dict, compare=False)
 
-    def mean_ns(self, planned: Planned) -> float:
+    def usual_ns(self, planned: Planned) -> float:
         w, tokens, decodes = self.weights_ns, planned.tokens, planned.decodes_count
         found = self._tokens_ns.get(tokens)
         if found is None:
@@ -69,6 +69,10 @@ class StepModel:
         """The same of recorded steps."""
         return np.asarray(columns(steps) @ self.weights_ns)
 
+    def expected_ns(self, steps: Steps) -> Floats:
+        """Of recorded steps, with what such steps are off by on average: sums of these are totals."""
+        return np.asarray(self.of_seen(steps) * np.where(steps.chunks_count > 0, self.mixed.mean(), self.plain.mean()))
+
     def _of_tokens(self, tokens: int) -> float:
         one, none = np.array([float(tokens)]), np.zeros(1)
         return float((matrix(one, none, none, none, none, none) @ self.weights_ns)[0])
@@ -77,7 +81,7 @@ class StepModel:
         """Each step is off by as much as some step of its kind was. `times`: all of them are slower by this factor."""
         pick = np.random.default_rng(seed)
         kinds: list[Iterator[float]] = [iter(()), iter(())]
-        pools = (self.plain, self.mixed if len(self.mixed) else self.plain)
+        pools = (self.plain, self.mixed)
 
         def step_ns(planned: Planned) -> float:
             kind = bool(planned.chunks)
@@ -85,7 +89,7 @@ class StepModel:
             if off is None:
                 kinds[kind] = iter(pick.choice(pools[kind], DRAWS).tolist())
                 off = next(kinds[kind])
-            return max(1.0, self.mean_ns(planned) * off * times)
+            return max(1.0, self.usual_ns(planned) * off * times)
 
         return step_ns
 

@@ -68,7 +68,7 @@ def _drift(model: StepModel, steps: Steps) -> list[str]:
     together = steps.where(steps.alone == 0)
     if not len(together):
         return []
-    ratio = float(together.took_ns.sum() / model.of_seen(together).sum())
+    ratio = float(together.took_ns.sum() / model.expected_ns(together).sum())
     off = model.off(LEVEL, len(together))
     if off.low <= ratio <= off.high:
         return []
