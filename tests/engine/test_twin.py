@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from pellucid.collect.vllm.schedule import Schedules
+from pellucid.collect.vllm.scheduled import Scheduled
+from pellucid.sim.engine.run import Ran
 from pellucid.verbs.predict.what_if import Wish, what_if
 from tools.real_engine import OLDER, PYTHON
 from tools.traffic.loads import both, differing, drawn
@@ -19,16 +22,26 @@ pytestmark = pytest.mark.engine
 SEEDS = (3, 7, 10, 16, 23)
 
 
-@pytest.fixture(scope="module", params=[PYTHON, OLDER], ids=["0.32", "0.28"])
-def engine(request: pytest.FixtureRequest) -> Iterator[Schedules]:
-    python: Path = request.param
+@dataclass(frozen=True, slots=True)
+class Asked:
+    schedules: Schedules
+    cuts_alone: bool                   # a long prompt also where nobody else is there
+
+    def __call__(self, seed: int) -> tuple[Ran, Scheduled]:
+        settings, asks = drawn(seed)
+        return both(self.schedules, replace(settings, long_prefill_alone=self.cuts_alone), asks)
+
+
+@pytest.fixture(scope="module", params=[(PYTHON, False), (OLDER, True)], ids=["0.32", "0.28"])
+def engine(request: pytest.FixtureRequest) -> Iterator[Asked]:
+    python, cuts_alone = request.param
     with Schedules(str(python)) as schedules:
-        yield schedules
+        yield Asked(schedules, cuts_alone)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_token_comes_in_the_same_step(engine: Schedules, seed: int) -> None:
-    ran, told = both(engine, *drawn(seed))
+def test_every_token_comes_in_the_same_step(engine: Asked, seed: int) -> None:
+    ran, told = engine(seed)
     assert differing(ran, told) == []
     assert ran.ends_ns.tolist() == told.steps.end_ns.tolist()
     assert ran.kv_used_blocks.tolist() == told.steps.kv_used_blocks_count.tolist()
@@ -36,8 +49,8 @@ def test_every_token_comes_in_the_same_step(engine: Schedules, seed: int) -> Non
     assert ran.waiting.tolist() == told.steps.waiting_count.tolist()
 
 
-def test_the_loads_have_what_makes_it_hard(engine: Schedules) -> None:
-    found = [both(engine, *drawn(seed))[0] for seed in SEEDS[:3]]
+def test_the_loads_have_what_makes_it_hard(engine: Asked) -> None:
+    found = [engine(seed)[0] for seed in SEEDS[:3]]
     assert sum(ran.preemptions_count for ran in found) > 20
     assert any(s.cached_tokens for ran in found for s in ran.served)
     assert any(s.first_token_step > s.first_step for ran in found for s in ran.served)

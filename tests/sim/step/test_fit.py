@@ -73,13 +73,13 @@ def test_too_few_steps_are_refused_with_what_to_do() -> None:
         fit(steps(LEAST_STEPS - 1))
 
 
-def test_steps_after_a_pause_are_not_learnt_from_but_their_delay_is() -> None:
+def test_what_a_step_takes_more_after_a_pause_is_told_apart() -> None:
     made = steps(600)
     alone = np.zeros(600)
     alone[::20] = 1
     late = fit(replace(made, alone=alone, took_ns=made.took_ns + alone * 3e6))
     assert late.alone_ns == pytest.approx(3e6, rel=0.05)
-    assert late.steps_count == 570
+    assert late.usual_ns(decode(10, 4000)) == pytest.approx(fit(made).usual_ns(decode(10, 4000)), rel=0.01)
 
 
 def test_what_lies_beyond_the_recording_is_named() -> None:

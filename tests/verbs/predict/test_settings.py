@@ -41,6 +41,11 @@ def test_what_cannot_be_followed_is_refused_by_name(more: dict[str, Plain], says
         present(engine(**more))
 
 
+@pytest.mark.parametrize(("version", "alone"), [("0.28.0", True), ("0.32.0", False), ("0.33.1", False), ("odd", True)])
+def test_older_versions_cut_a_prompt_that_is_alone(version: str, alone: bool) -> None:
+    assert present(Engine("vllm", version, CONFIG)).long_prefill_alone is alone
+
+
 def test_a_run_without_padding_or_length_has_one_group() -> None:
     assert groups_count(Engine("vllm", "0.32.0", {})) == 1
 

@@ -81,7 +81,7 @@ class Schedule:
         if not self.running and not self.waiting:
             return None
         eligible = len(self.running) + len(self.waiting)
-        cut = self.settings.long_prefill_tokens if eligible > 1 else 0
+        cut = self.settings.long_prefill_tokens if eligible > 1 or self.settings.long_prefill_alone else 0
         self._clock += 1
         prefills = [live for live in self.running if not live.decoding] if self._decodes < len(self.running) else []
         wants = [self._wanted(live, cut) for live in prefills]

@@ -33,21 +33,17 @@ RIDGE = 1e-3           # of a column's own size: among columns that say the same
 
 def fit(steps: Steps) -> StepModel:
     """Raises CannotAnswer where there is too little to learn from."""
-    together = steps.where(steps.alone == 0)
-    if len(together) < LEAST_STEPS:
+    if len(steps) < LEAST_STEPS:
         raise CannotAnswer(
-            f"{len(together)} steps that followed one another, with what was in them, and a model of a step's time "
-            f"needs {LEAST_STEPS}. Try: record for longer, under load"
+            f"{len(steps)} steps of which it is known what was in them, and a model of a step's time needs "
+            f"{LEAST_STEPS}. Try: record for longer, under load"
         )
-    x, y = columns(together), together.took_ns
+    x, y = columns(steps), steps.took_ns
     said = _held_out(x, y)
-    mixed = together.chunks_count > 0
+    mixed = steps.chunks_count > 0
     plain_off, mixed_off = _scatter(y / said, mixed)
     expected = said * np.where(mixed, mixed_off.mean(), plain_off.mean())
-    weights = _weights(x, y)
-    alone = steps.where(steps.alone == 1)
-    extra = float(np.median(alone.took_ns - columns(alone) @ weights)) if len(alone) >= 5 else 0.0
-    return StepModel(weights, plain_off, mixed_off, y, expected, _ranges(together), len(together), max(0.0, extra))
+    return StepModel(_weights(x, y), plain_off, mixed_off, y, expected, _ranges(steps), len(steps))
 
 
 def _weights(x: Floats, y: Floats) -> Floats:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pellucid.sim.engine.schedule import Planned
-from pellucid.sim.step.features import columns, matrix
+from pellucid.sim.step.features import NAMES, columns, matrix
 from pellucid.sim.step.seen import Floats, Steps
 
 DRAWS = 8192
@@ -50,8 +50,12 @@ class StepModel:
     said_ns: Floats
     ranges: tuple[Range, ...]
     steps_count: int
-    alone_ns: float                    # more that a step takes with none right before it
     _tokens_ns: dict[int, float] = field(default_factory=dict, compare=False)
+
+    @property
+    def alone_ns(self) -> float:
+        """More that a step takes with none right before it."""
+        return float(self.weights_ns[NAMES.index("alone")])
 
     def usual_ns(self, planned: Planned) -> float:
         w, tokens, decodes = self.weights_ns, planned.tokens, planned.decodes_count
@@ -75,7 +79,7 @@ class StepModel:
 
     def _of_tokens(self, tokens: int) -> float:
         one, none = np.array([float(tokens)]), np.zeros(1)
-        return float((matrix(one, none, none, none, none, none) @ self.weights_ns)[0])
+        return float((matrix(one, none, none, none, none, none, none) @ self.weights_ns)[0])
 
     def drawn(self, seed: int, times: float = 1.0) -> Callable[[Planned], float]:
         """Each step is off by as much as some step of its kind was. `times`: all of them are slower by this factor."""
