@@ -35,6 +35,14 @@ def plan(python: str) -> dict[str, Any]:
     raise refusal
 
 
+def part_of(engine: str, part: str) -> ModuleType:
+    """`collect/<engine>/<part>`. Raises CannotAnswer where that engine has no such part."""
+    try:
+        return import_module(f"{collect.__name__}.{engine}.{part}")
+    except ModuleNotFoundError as error:
+        raise CannotAnswer(f"{engine or 'an unknown engine'} has no {part} here") from error
+
+
 def spellings(python: str) -> list[dict[str, Any]]:
     """What the argument parser of the first engine in that Python says of our spellings (collect/<engine>/knobs.py)."""
     refusal = CannotAnswer("no engine here has a parser that we know")

@@ -3,7 +3,7 @@
     with own_scheduler(".venv-engine/bin/python", engine) as player:
         predict(asks, settings, twin, player=player)
 
-It needs the engine installed, of any version, and no device. Layers with a window keep what the engine lets them keep.
+It needs the engine installed, of any version, and no device.
 """
 
 from __future__ import annotations
@@ -12,37 +12,35 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pellucid.catalog.knobs.spelling import Engine
-from pellucid.collect.vllm.schedule import Request, Schedules
-from pellucid.collect.vllm.schedule_lines import PlannedStep
-from pellucid.collect.vllm.schedule_settings import Settings as Driven
-from pellucid.collect.vllm.schedule_settings import not_driven, settings_of
-from pellucid.collect.vllm.scheduled import Scheduled
 from pellucid.core.errors import CannotAnswer
 from pellucid.sim.engine.request import Ask, Refused, Served
 from pellucid.sim.engine.run import Ran, StepTime
 from pellucid.sim.engine.schedule import Chunk, Planned
 from pellucid.sim.engine.settings import Settings
 from pellucid.sim.predict import Player
+from pellucid.verbs.launch.engines import part_of
 from pellucid.verbs.predict.settings import groups_count, present
 
 
 @contextmanager
 def own_scheduler(python: str, engine: Engine) -> Iterator[Player]:
     """Raises CannotAnswer where that Python has no such engine, or the recorded one does what is not driven."""
-    if odd := not_driven(engine.config):
+    schedule, named = part_of(engine.name, "schedule"), part_of(engine.name, "schedule_settings")
+    if odd := named.not_driven(engine.config):
         raise CannotAnswer(f"the engine's own scheduler is not driven with {', '.join(odd)}. Try: without --engine")
-    driven = settings_of(engine.config, _model(engine))
-    with Schedules(python) as schedules:
+    driven = named.settings_of(engine.config, _model(engine))
+    with schedule.Schedules(python) as schedules:
 
         def play(asks: Sequence[Ask], settings: Settings, step_ns: StepTime, alone_ns: float) -> Ran:
             if any(ask.follows is not None for ask in asks):
                 raise CannotAnswer("turns that wait for an answer are not driven. Try: without --engine")
             order = sorted(range(len(asks)), key=lambda place: asks[place].arrival_ns)
-            requests = [_request(asks[place]) for place in order]
+            requests = [schedule.Request(*_request(asks[place])) for place in order]
             told = schedules.ask(_changed(driven, settings, engine), requests, _timed(step_ns, alone_ns))
             return ran_of(told, order, groups_count(engine))
 
@@ -55,7 +53,7 @@ def _model(engine: Engine) -> str | None:
     return str(folder) if (folder / "config.json").is_file() else None
 
 
-def _changed(driven: Driven, settings: Settings, engine: Engine) -> Driven:
+def _changed(driven: Any, settings: Settings, engine: Engine) -> Any:
     """Blocks as the engine counts them, where they are asked to be others than they were."""
     same = settings.kv_blocks_count == present(engine).kv_blocks_count
     blocks = driven.kv_blocks_count if same else settings.kv_blocks_count * groups_count(engine) + 1
@@ -69,15 +67,15 @@ def _changed(driven: Driven, settings: Settings, engine: Engine) -> Driven:
     )  # fmt: skip
 
 
-def _request(ask: Ask) -> Request:
-    return Request(ask.arrival_ns, ask.prompt_tokens, max(1, ask.output_tokens), ask.blocks or None,
-                   ask.block_tokens or None)  # fmt: skip
+def _request(ask: Ask) -> tuple[Any, ...]:
+    return (ask.arrival_ns, ask.prompt_tokens, max(1, ask.output_tokens), ask.blocks or None,
+            ask.block_tokens or None)  # fmt: skip
 
 
-def _timed(step_ns: StepTime, alone_ns: float) -> Callable[[PlannedStep], int]:
+def _timed(step_ns: StepTime, alone_ns: float) -> Callable[[Any], int]:
     end_ns = -1
 
-    def timed(step: PlannedStep) -> int:
+    def timed(step: Any) -> int:
         nonlocal end_ns
         chunks = tuple(Chunk(p.tokens, p.context_tokens, p.samples) for p in step.prefills)
         planned = Planned(chunks, step.decode_count, step.decode_context_tokens, step.running_count,
@@ -89,7 +87,7 @@ def _timed(step_ns: StepTime, alone_ns: float) -> Callable[[PlannedStep], int]:
     return timed
 
 
-def ran_of(told: Scheduled, order: Sequence[int], groups: int) -> Ran:
+def ran_of(told: Any, order: Sequence[int], groups: int) -> Ran:
     """`order`: place among all asks, of each request. A block in each of the groups counts as one."""
     steps = told.steps
     served = tuple(

@@ -107,6 +107,8 @@ import sys
 from pathlib import Path
 from tests.verbs.loop.trial.made import stub_wish
 from pellucid.verbs.loop.trial.run import run
+
+pytestmark = pytest.mark.slow
 wish = stub_wish(Path(sys.argv[1]), *sys.argv[2:], budget_s=60.0)
 run(wish, {"PATH": "/usr/bin:/bin"}, lambda text: print(text, flush=True))
 """
