@@ -21,6 +21,8 @@ from pellucid.verbs.loop.trial.run import LOCK, only_one
 from pellucid.verbs.loop.trial.wish import Wish
 from tests.verbs.loop.trial.made import stub_wish, tried
 
+pytestmark = pytest.mark.slow
+
 ORPHAN = "sleep 3021.5"
 
 
@@ -108,7 +110,6 @@ from pathlib import Path
 from tests.verbs.loop.trial.made import stub_wish
 from pellucid.verbs.loop.trial.run import run
 
-pytestmark = pytest.mark.slow
 wish = stub_wish(Path(sys.argv[1]), *sys.argv[2:], budget_s=60.0)
 run(wish, {"PATH": "/usr/bin:/bin"}, lambda text: print(text, flush=True))
 """

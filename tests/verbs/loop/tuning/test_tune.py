@@ -20,6 +20,8 @@ from pellucid.verbs.loop.tuning.undo import undo
 from pellucid.verbs.loop.tuning.wish import Wish
 from tests.verbs.loop.trial.made import plain, stub_command, workload
 
+pytestmark = pytest.mark.slow
+
 ENVIRON = {"PATH": "/usr/bin:/bin"}
 
 
@@ -85,7 +87,6 @@ from pellucid.verbs.loop.tuning.tune import tune
 from pellucid.verbs.loop.tuning.wish import Wish
 from tests.verbs.loop.trial.made import plain
 
-pytestmark = pytest.mark.slow
 wish = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Wish)
 tune(wish, Path(sys.argv[2]), {"PATH": "/usr/bin:/bin"}, plain, lambda text: print(text, flush=True))
 """
