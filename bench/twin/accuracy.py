@@ -28,7 +28,7 @@ from tools import real_engine
 from tools.recording import pellucid, serve
 
 HERE = Path(__file__).parent
-DATA = Path(os.environ.get("PELLUCID_SHARED_DATA", HERE.parents[2] / "shared" / "data"))
+DATA = real_engine.ROOT.parent / "shared" / "data"
 FLAGS = ("--max-model-len", "2048", "--max-num-seqs", "32", "--load-format", "dummy")
 GOALS = {"output_tokens_per_s": 0.05, "tpot_mean_ns": 0.05, "ttft_p50_ns": 0.10, "ttft_p95_ns": 0.20}
 SPREAD_TIMES = 1.5

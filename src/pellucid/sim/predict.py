@@ -3,7 +3,7 @@
     predicted = predict(asks, settings, Twin(model, delay_ns))
     predicted.measures["ttft_p95_ns"]      Value(value=812e6, low=640e6, high=1_100e6)
 
-The workload is played several times: with the step's mean time, and with all steps slower or faster by as much as
+The workload is played several times: with steps as they scatter, and with all steps slower or faster by as much as
 stretches that the model had not been fitted on were off. An interval spans all of these, so what a small error in a
 step does to a queue near its limit is in it. `outside` says how much of the predicted time lies where no step was seen:
 there a step may take half as long again or half as long, which nobody has checked.

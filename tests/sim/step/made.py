@@ -17,8 +17,7 @@ def steps(count: int, seed: int = 0, noise: float = 0.0) -> Steps:
     tokens = decodes + chunk_tokens
     took = 5e6 + 1e5 * (decodes + chunks) + 2e4 * tokens + 100 * context
     took *= 1 + noise * pick.standard_normal(count)
-    ends = np.cumsum(took)
-    return Steps(ends - took, ends, np.zeros(count), took, tokens, decodes, context, chunks, chunk_tokens,
+    return Steps(np.zeros(count), took, tokens, decodes, context, chunks, chunk_tokens,
                  chunk_tokens, chunk_tokens * (chunk_tokens + 1) / 2)  # fmt: skip
 
 

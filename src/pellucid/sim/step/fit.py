@@ -43,7 +43,7 @@ def fit(steps: Steps) -> StepModel:
     mixed = steps.chunks_count > 0
     plain_off, mixed_off = _scatter(y / said, mixed)
     expected = said * np.where(mixed, mixed_off.mean(), plain_off.mean())
-    return StepModel(_weights(x, y), plain_off, mixed_off, y, expected, _ranges(steps), len(steps))
+    return StepModel(_weights(x, y), plain_off, mixed_off, y, expected, _ranges(steps))
 
 
 def _weights(x: Floats, y: Floats) -> Floats:

@@ -2,7 +2,7 @@
 
     model.usual_ns(planned)                 of a step like this one
     time = model.drawn(seed=1)              a StepTime: that, times what some step of its kind was off by
-    model.off(0.9, 500)                        Off(low=0.97, high=1.06): by so much whole stretches were off
+    model.off(0.9, 500)                     Off(low=0.97, high=1.06): by so much whole stretches were off
 """
 
 from __future__ import annotations
@@ -49,8 +49,11 @@ class StepModel:
     measured_ns: Floats                # of every step, in order of time, and what to expect by a model not fitted on it
     said_ns: Floats
     ranges: tuple[Range, ...]
-    steps_count: int
     _tokens_ns: dict[int, float] = field(default_factory=dict, compare=False)
+
+    @property
+    def steps_count(self) -> int:
+        return len(self.measured_ns)
 
     @property
     def alone_ns(self) -> float:
@@ -109,7 +112,7 @@ class StepModel:
         return Off(float(ordered[k - 1]), float(ordered[n - k]), min(level, 1 - 2 * k / (n + 1)), n, length)
 
     def outside(self, planned: Planned) -> str:
-        """The quantity of a step that lies farthest beyond what was seen; "" where none does."""
+        """The first quantity of a step that lies beyond what was seen; "" where none does."""
         values = (planned.tokens, planned.decodes_count + len(planned.chunks),
                   planned.decode_context_tokens, planned.chunk_tokens)  # fmt: skip
         return next((r.name for r, v in zip(self.ranges, values, strict=True) if v > r.high), "")

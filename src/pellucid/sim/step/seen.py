@@ -22,7 +22,7 @@ MOST_STEPS, BLOCK_STEPS = 40_000, 64
 
 _STEPS = """
 WITH chosen AS (
-    SELECT process, step, start_ns, end_ns, host_gap_ns, scheduled_tokens, running_count, waiting_count,
+    SELECT process, step, start_ns, end_ns, host_gap_ns, scheduled_tokens,
            end_ns - lag(end_ns) OVER (PARTITION BY process ORDER BY step) AS interval_ns,
            step - lag(step) OVER (PARTITION BY process ORDER BY step)     AS stride
     FROM steps
@@ -39,7 +39,7 @@ WITH chosen AS (
           FROM step_requests WHERE (step // $block) % $every = 0)
     GROUP BY process, step
 )
-SELECT c.start_ns, c.end_ns, c.host_gap_ns IS NULL OR c.stride IS DISTINCT FROM 1 AS alone,
+SELECT c.host_gap_ns IS NULL OR c.stride IS DISTINCT FROM 1 AS alone,
        CASE WHEN c.host_gap_ns IS NULL OR c.stride IS DISTINCT FROM 1 THEN c.end_ns - c.start_ns ELSE c.interval_ns END
            AS took_ns,
        s.tokens, s.decodes_count, s.decode_context_tokens, s.chunks_count, s.chunk_tokens, s.chunk_context_tokens,
@@ -52,8 +52,6 @@ ORDER BY c.process, c.step
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    start_ns: Floats
-    end_ns: Floats
     alone: Floats                      # 1 where nothing ran right before it, or that was not seen
     took_ns: Floats
     tokens: Floats

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pellucid.core.units import S_NS
 from pellucid.sim.outcome import Timed
 from pellucid.sim.predict import Also, Measured
@@ -17,12 +19,16 @@ def goodput_of(slo: Slo) -> Also:
     """Nothing to measure without limits."""
 
     def also(timed: Timed) -> Measured:
-        if not slo or not len(timed):
-            return {NAME: None} if slo else {}
-        span_s = float(timed.last_ns.max() - timed.arrived_ns.min()) / S_NS
-        return {NAME: goodput(slo, requests_of(timed), span_s).good_per_s}
+        return {NAME: good_per_s(slo, timed, requests_of(timed))} if slo else {}
 
     return also
+
+
+def good_per_s(slo: Slo, timed: Timed, requests: Sequence[Request]) -> float | None:
+    """`requests`: those of `timed`. None where nobody was served."""
+    if not requests:
+        return None
+    return goodput(slo, requests, float(timed.last_ns.max() - timed.arrived_ns.min()) / S_NS).good_per_s
 
 
 def requests_of(timed: Timed) -> list[Request]:

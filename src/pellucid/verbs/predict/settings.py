@@ -24,7 +24,7 @@ FIELDS = {
     "prefix_caching": "prefix_caching", "chunked_prefill": "chunked_prefill",
     "reserve_full_prompt": "whole_prompt_must_fit", "admission_watermark": "watermark_ratio",
 }  # fmt: skip
-# Of a configuration: key → what there is without it.
+# Without these of a configuration no schedule can be followed.
 NEEDED = ("max_num_seqs", "max_num_batched_tokens", "num_gpu_blocks", "block_size", "max_model_len")
 
 

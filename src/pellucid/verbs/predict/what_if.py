@@ -11,16 +11,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pellucid.core.errors import AskedWrongly
 from pellucid.core.units import percent
+from pellucid.sim.engine.request import Ask
 from pellucid.sim.engine.run import run
 from pellucid.sim.engine.settings import Settings
 from pellucid.sim.outcome import measures, of_run
-from pellucid.sim.predict import Also, Player, Predicted, Twin, predict
+from pellucid.sim.predict import Also, Player, Predicted, predict
 from pellucid.store.read import RunReader, open_run
 from pellucid.tune.slo import read_slo
 from pellucid.tune.space import Candidate, candidate, read_setting
@@ -29,7 +31,7 @@ from pellucid.verbs.predict.good import goodput_of
 from pellucid.verbs.predict.own_scheduler import own_scheduler
 from pellucid.verbs.predict.settings import changed
 from pellucid.verbs.predict.twin import TwinOf, known_engine, twin_of
-from pellucid.workload.file import Workload, read
+from pellucid.workload.file import read
 from pellucid.workload.recorded import recorded
 from pellucid.workload.scaled import scaled
 
@@ -101,17 +103,17 @@ def _what_if(folder: Path, wish: Wish, player: Player) -> Answer:
     chosen = candidate(read_setting(text, made.engine) for text in wish.settings)
     settings = changed(made.settings, chosen)
     own, also = recorded(reader, folder.name), goodput_of(read_slo(wish.slo) if wish.slo else ())
-    again = _asked(own, made.settings, made.twin, also, player)
-    load = scaled(own if wish.workload is None else read(wish.workload), speed=wish.load_ratio)
-    same = wish.workload is None and wish.load_ratio == 1
-    now = again if same else _asked(load, made.settings, made.twin, also, player)
-    then = now if settings == made.settings else _asked(load, settings, made.twin, also, player)
+
+    def asked(asks: Sequence[Ask], under: Settings) -> Asked:
+        return Asked(under, predict(asks, under, made.twin, also, player=player))
+
+    again = now = asked(asks := asks_of(own), made.settings)
+    if wish.workload is not None or wish.load_ratio != 1:
+        load = own if wish.workload is None else read(wish.workload)
+        now = asked(asks := asks_of(scaled(load, speed=wish.load_ratio)), made.settings)
+    then = now if settings == made.settings else asked(asks, settings)
     return Answer(folder.name, chosen, wish.load_ratio, model_json(made), _recorded(reader, also), again, now, then,
                   (*made.notes, *_notes(then.predicted)))  # fmt: skip
-
-
-def _asked(workload: Workload, settings: Settings, twin: Twin, also: Also, player: Player) -> Asked:
-    return Asked(settings, predict(asks_of(workload), settings, twin, also, player=player))
 
 
 def _recorded(run: RunReader, also: Also) -> dict[str, float | None]:

@@ -75,8 +75,8 @@ def run(args: argparse.Namespace) -> int:
         return record(args)
     folder, also = run_folder(home(), args.run), tuple(run_folder(home(), name) for name in args.learn)
     if args.check is not None:
-        if args.set or args.workload is not None or args.load != 1 or args.slo:
-            raise AskedWrongly("--check takes settings and load from its run: leave --set, --load, --workload, --slo")
+        if args.set or args.workload is not None or args.load != 1 or args.slo or args.engine:
+            raise AskedWrongly("--check takes settings and load from its run: leave --set, --load and the like")
         checked = check(folder, run_folder(home(), args.check), also)
         if args.json:
             print_json(checked.json())

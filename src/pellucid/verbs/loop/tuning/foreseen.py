@@ -23,7 +23,7 @@ from pellucid.tune.propose.twin import MOST, Promise
 from pellucid.tune.slo import Objective, Slo, overall_ns
 from pellucid.tune.space import Setting, candidate, words
 from pellucid.verbs.predict.asks import asks_of
-from pellucid.verbs.predict.good import goodput_of, requests_of
+from pellucid.verbs.predict.good import NAME, good_per_s, requests_of
 from pellucid.verbs.predict.twin import twin_of
 from pellucid.workload.recorded import recorded
 
@@ -45,7 +45,7 @@ def foreseen(run: Path, slo: Slo, goal: str, say: Callable[[str], None]) -> tupl
     except CannotAnswer as error:
         say(f"no twin: {error}")
         return ()
-    also, began_s = _also(slo, goal), time.monotonic()
+    also, began_s = _also(slo), time.monotonic()
 
     def score(settings: Settings) -> Score:
         if settings.token_budget_tokens < settings.sequence_cap_count:
@@ -74,12 +74,14 @@ def _broken(measured: Measured, objective: Objective) -> float:
     return max(0.0, value / limit - 1 if objective.side == "<" else limit / max(value, 1.0) - 1)
 
 
-def _also(slo: Slo, goal: str) -> Callable[[Timed], Measured]:
-    good = goodput_of(slo) if goal == "goodput_per_s" else goodput_of(())
+def _also(slo: Slo) -> Callable[[Timed], Measured]:
+    """Goodput and each limit's own measure; nothing without limits."""
 
     def also(timed: Timed) -> Measured:
-        requests = requests_of(timed) if slo else []
-        return {**good(timed), **{o.measure: overall_ns(o, requests) for o in slo}}
+        if not slo:
+            return {}
+        requests = requests_of(timed)
+        return {NAME: good_per_s(slo, timed, requests), **{o.measure: overall_ns(o, requests) for o in slo}}
 
     return also
 
