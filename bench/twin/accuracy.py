@@ -1,6 +1,7 @@
 """How right a twin of a real engine is on loads that it has not learnt from.
 
     .venv/bin/python -m bench.twin.accuracy [--case dense] [--seconds 75] [--out table.json]
+    .venv/bin/python -m bench.twin.accuracy --recorded FOLDER       runs of an H200 (splits_h200.toml), made before
 
 For each case of splits.toml: the real engine is started anew for every load, under `pellucid run`, and a public trace
 is replayed to it at that load. The twin learns from the steps of the loads under `learn` and predicts the requests of
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,7 @@ DATA = real_engine.ROOT.parent / "shared" / "data"
 FLAGS = ("--max-model-len", "2048", "--max-num-seqs", "32", "--load-format", "dummy")
 GOALS = {"output_tokens_per_s": 0.05, "tpot_mean_ns": 0.05, "ttft_p50_ns": 0.10, "ttft_p95_ns": 0.20}
 SPREAD_TIMES = 1.5
+SEEDS = (11, 12)           # of the two runs of a load that is predicted
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +45,17 @@ class Case:
     scale_tokens: float
     learn: tuple[float, ...]
     held: tuple[float, ...]
+    key: str
+
+    def loads(self) -> list[tuple[float, int]]:
+        """(speed, seed) of every run: those to learn from, then two of each that is predicted."""
+        return [(speed, n) for n, speed in enumerate(self.learn)] + [(speed, n) for speed in self.held for n in SEEDS]
 
 
-def cases(wanted: str) -> list[Case]:
-    told = tomllib.loads((HERE / "splits.toml").read_text())["case"]
-    made = [Case(c["name"], c["model"], DATA / c["workload"], c["scale_tokens"], tuple(c["learn"]), tuple(c["held"]))
-            for c in told]  # fmt: skip
+def cases(splits: str, wanted: str) -> list[Case]:
+    told = tomllib.loads((HERE / splits).read_text())["case"]
+    made = [Case(c["name"], c.get("model", ""), DATA / c.get("workload", ""), c["scale_tokens"], tuple(c["learn"]),
+                 tuple(c["held"]), c.get("key", "")) for c in told]  # fmt: skip
     return [case for case in made if case.name.startswith(wanted)]
 
 
@@ -78,12 +86,21 @@ def record(case: Case, speed: float, seconds: int, seed: int, home: Path) -> Pat
     return served.folder()
 
 
-def rows(case: Case, seconds: int, home: Path) -> list[dict[str, Any]]:
-    learnt = [record(case, speed, seconds, number, home) for number, speed in enumerate(case.learn)]
+def recorded(case: Case, speed: float, seed: int, folder: Path) -> Path:
+    """The folder of a run that was made elsewhere. Raises SystemExit where it is not there."""
+    found = folder / f"twin.{case.key}.{speed:g}x.{seed}"
+    if not found.is_dir():
+        raise SystemExit(f"{case.name}: {found} is not there")
+    return found
+
+
+def rows(case: Case, of: Callable[[float, int], Path]) -> list[dict[str, Any]]:
+    """What was predicted and what came of it; `of` gives the run of a speed and a seed."""
+    made = {load: of(*load) for load in case.loads()}
+    learnt = [made[speed, n] for n, speed in enumerate(case.learn)]
     found = []
     for speed in case.held:
-        one, other = (record(case, speed, seconds, seed, home) for seed in (11, 12))
-        checked = [check(learnt[0], folder, learnt[1:]) for folder in (one, other)]
+        checked = [check(learnt[0], made[speed, seed], learnt[1:]) for seed in SEEDS]
         measured = [{row["measure"]: row["measured"] for row in c.rows} for c in checked]
         for c in checked:
             for row in c.rows:
@@ -120,13 +137,23 @@ def main(arguments: list[str]) -> int:
     ask.add_argument("--case", default="", help="only those whose name begins so")
     ask.add_argument("--seconds", type=int, default=75)
     ask.add_argument("--out", type=Path)
+    ask.add_argument("--recorded", type=Path, metavar="FOLDER", help="of runs that were made on an H200")
     options = ask.parse_args(arguments)
-    print(f"conditions: {platform.machine()}, {os.cpu_count()} cores, vLLM-CPU, {options.seconds} s a load, "
-          f"{' '.join(FLAGS)}, load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    if options.recorded:
+        print(f"conditions: runs of {options.recorded}, conditions as in splits_h200.toml")
+    else:
+        print(f"conditions: {platform.machine()}, {os.cpu_count()} cores, vLLM-CPU, {options.seconds} s a load, "
+              f"{' '.join(FLAGS)}, load {os.getloadavg()[0]:.1f}")  # fmt: skip
     found: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="pellucid-twin-") as folder:
-        for number, case in enumerate(cases(options.case)):
-            found += rows(case, options.seconds, Path(folder) / str(number))
+        for number, case in enumerate(cases("splits_h200.toml" if options.recorded else "splits.toml", options.case)):
+
+            def of(speed: float, seed: int, case: Case = case, home: Path = Path(folder) / str(number)) -> Path:
+                if options.recorded:
+                    return recorded(case, speed, seed, options.recorded)
+                return record(case, speed, options.seconds, seed, home)
+
+            found += rows(case, of)
             if options.out:
                 options.out.write_text(json.dumps(found, indent=1))
     table(found)
