@@ -107,9 +107,11 @@ def gain(name: str, candidate: Predicted, present: Predicted) -> Value | None:
     return Value(ratios[0], min(ratios), max(ratios)) if len(ratios) == len(pairs) and ratios else None
 
 
-def quick(asks: Sequence[Ask], settings: Settings, twin: Twin, also: Also = _nothing) -> Measured:
+def quick(
+    asks: Sequence[Ask], settings: Settings, twin: Twin, also: Also = _nothing, seed: int = SEEDS[0]
+) -> Measured:  # fmt: skip
     """Played once, without an interval: for a search, which looks at many settings."""
-    return _played(asks, settings, twin, also, SEEDS[0], 1.0)[0]
+    return _played(asks, settings, twin, also, seed, 1.0)[0]
 
 
 def _played(

@@ -1,0 +1,1 @@
+"""A search that asks the twin first, against others, over grids that were measured on real engines."""
