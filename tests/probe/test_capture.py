@@ -204,3 +204,20 @@ def test_damaged_words_do_nothing(tmp_path: Path, text: str) -> None:
     seen.look()
     run(seen, 1)
     assert (seen.asked, profiler.calls) == (None, [])
+
+
+def test_a_capture_that_ends_when_nobody_waits_any_more_writes_nothing(tmp_path: Path) -> None:
+    seen, profiler = made(tmp_path)
+    asking(tmp_path)
+    seen.look()
+    run(seen, 1)
+    (tmp_path / FOLDER / "c1" / "worker-1.json").unlink()
+    (tmp_path / FOLDER / "c1").rmdir()
+    run(seen, 2)
+    for thread in threading.enumerate():
+        if thread.name == "pellucid-capture":
+            thread.join()
+    assert profiler.calls[-1] == "stop" and not (tmp_path / FOLDER / "c1").exists()
+    asking(tmp_path, id="c2")
+    seen.look()
+    assert seen.asked is not None

@@ -191,8 +191,11 @@ class Capture:
 
     def _write(self, ask: Ask, profiler: Profiler) -> None:
         start, path = time.monotonic_ns(), self._path(ask, ".trace.json")
+        if not os.path.isdir(os.path.dirname(path)):     # whoever asked has gone: an idle engine ended it much later
+            self._writing = False
+            return
+        self._say(ask, "writing", "")
         try:
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
             with contextlib.suppress(AttributeError, OSError):     # of this thread alone; not every system can
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
             profiler.export_chrome_trace(path + ".part")

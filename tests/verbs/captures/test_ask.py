@@ -90,3 +90,14 @@ def test_one_at_a_time(tmp_path: Path) -> None:
         pass
     with only_one(tmp_path):
         pass
+
+
+def test_an_engine_that_went_idle_is_not_waited_for_and_one_that_writes_is(tmp_path: Path) -> None:
+    worker(tmp_path)
+    asked = ask(tmp_path, Wish(within_s=10.0), clock=lambda: 0)
+    answer(asked, state="waiting")
+    assert wait(asked, lambda: False, clock=lambda: 17 * S)["worker-1"].state == "waiting"
+    answer(asked, state="writing")
+    looked: list[int] = []
+    wait(asked, lambda: len(looked) > 2, clock=lambda: looked.append(1) or 17 * S)  # type: ignore[func-returns-value]
+    assert len(looked) > 2

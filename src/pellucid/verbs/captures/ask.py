@@ -44,7 +44,7 @@ class Answer(msgspec.Struct, frozen=True):
     """What a worker said. Fields that a state does not have yet are None."""
 
     id: str
-    state: str                   # waiting, done, failed or refused
+    state: str                   # waiting, writing, done, failed or refused
     reason: str = ""
     pid: int | None = None
     steps: list[int] = []
@@ -119,8 +119,13 @@ def live_workers(rings: Path) -> list[str]:
 
 def wait(asked: Asked, stop: Callable[[], bool], clock: Clock = monotonic_ns) -> dict[str, Answer]:
     """Worker → its last word, when all are through, nobody can be any more, or `stop()`. Raises CannotAnswer when no
-    worker looks: its probe is older than captures."""
+    worker looks: its probe is older than captures.
+
+    A worker that has not begun to write soon after the time was up waits for a step: only the thread that runs steps can
+    stop the profiler, and an idle engine begins none.
+    """
     looked_by = clock() + int(LOOK_S * S_NS)
+    stopped_by = asked.until_ns + int(2 * LOOK_S * S_NS)
     written_by = asked.until_ns + int(WRITE_S * S_NS)
     while True:
         answers = {w: a for w in asked.workers if (a := _answer(asked, w)) is not None}
@@ -129,7 +134,8 @@ def wait(asked: Asked, stop: Callable[[], bool], clock: Clock = monotonic_ns) ->
         now = clock()
         if not answers and now > looked_by:
             raise CannotAnswer("no worker answers: is its probe older than captures? Start the engine with this one")
-        if stop() or now > written_by or not set(live_workers(asked.rings)) & set(asked.workers):
+        idle = now > stopped_by and all(a.state != "writing" for a in answers.values())
+        if stop() or idle or now > written_by or not set(live_workers(asked.rings)) & set(asked.workers):
             return answers
         time.sleep(POLL_S)
 
