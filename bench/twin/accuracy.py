@@ -86,28 +86,29 @@ def record(case: Case, speed: float, seconds: int, seed: int, home: Path) -> Pat
     return served.folder()
 
 
-def recorded(case: Case, speed: float, seed: int, folder: Path) -> Path:
-    """The folder of a run that was made elsewhere. Raises SystemExit where it is not there."""
+def recorded(case: Case, speed: float, seed: int, folder: Path) -> Path | None:
+    """The folder of a run that was made elsewhere; None where there is none."""
     found = folder / f"twin.{case.key}.{speed:g}x.{seed}"
-    if not found.is_dir():
-        raise SystemExit(f"{case.name}: {found} is not there")
-    return found
+    if found.is_dir():
+        return found
+    say(f"{case.name}: {found} is not there")
+    return None
 
 
-def rows(case: Case, of: Callable[[float, int], Path]) -> list[dict[str, Any]]:
+def rows(case: Case, of: Callable[[float, int], Path | None]) -> list[dict[str, Any]]:
     """What was predicted and what came of it; `of` gives the run of a speed and a seed."""
-    made = {load: of(*load) for load in case.loads()}
+    made = {load: folder for load in case.loads() if (folder := of(*load)) is not None}
     learnt = [made[speed, n] for n, speed in enumerate(case.learn)]
     found = []
     for speed in case.held:
-        checked = [check(learnt[0], made[speed, seed], learnt[1:]) for seed in SEEDS]
+        checked = [check(learnt[0], made[load], learnt[1:]) for n in SEEDS if (load := (speed, n)) in made]
         measured = [{row["measure"]: row["measured"] for row in c.rows} for c in checked]
         for c in checked:
             for row in c.rows:
-                first, second = (m.get(row["measure"]) for m in measured)
+                first, second = (m.get(row["measure"]) for m in (measured[0], measured[-1]))
                 found.append({
                     **row, "case": case.name, "speed": speed, "beyond": speed > max(case.learn),
-                    "spread_ratio": abs(first / second - 1) if first and second else None,
+                    "spread_ratio": abs(first / second - 1) if first and second and len(measured) > 1 else None,
                     "drift": any("very same steps" in note for note in c.notes),
                 })  # fmt: skip
     return found
@@ -148,7 +149,7 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="pellucid-twin-") as folder:
         for number, case in enumerate(cases("splits_h200.toml" if options.recorded else "splits.toml", options.case)):
 
-            def of(speed: float, seed: int, case: Case = case, home: Path = Path(folder) / str(number)) -> Path:
+            def of(speed: float, seed: int, case: Case = case, home: Path = Path(folder) / str(number)) -> Path | None:
                 if options.recorded:
                     return recorded(case, speed, seed, options.recorded)
                 return record(case, speed, options.seconds, seed, home)

@@ -161,3 +161,12 @@ def test_everybody_is_served_in_full_within_all_limits(asks: list[Ask], settings
     computed = sum(asks[s.ask].prompt_tokens + asks[s.ask].output_tokens - 1 - s.cached_tokens for s in ran.served)
     if not ran.preemptions_count:
         assert int(ran.tokens.sum()) == computed
+
+
+def test_planned_ahead_who_comes_during_a_step_is_in_the_one_after_the_next() -> None:
+    asks = [Ask(0, 4, 6), Ask(MS // 2, 4, 1)]
+    assert of(run(asks, PLAIN, even), 1)[0] == 1
+    ahead = replace(PLAIN, planned_ahead=True)
+    assert of(run(asks, ahead, even), 1)[0] == 2
+    assert of(run([Ask(0, 4, 2), Ask(90 * MS, 4, 1)], ahead, even), 1)[0] == 2      # an idle engine plans at once
+    assert run([Ask(0, 4, 1), Ask(MS // 2, 4, 1)], ahead, even).starts_ns.tolist() == [0, MS + 4]

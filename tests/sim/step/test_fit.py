@@ -35,7 +35,7 @@ def test_no_batch_is_faster_for_having_more_in_it() -> None:
     model = fit(steps(800, noise=0.2))
     times = [model.usual_ns(decode(n, 300 * n)) for n in range(1, 60)]
     assert times == sorted(times)
-    assert (model.weights_ns >= 0).all()
+    assert (model.weights.plain >= 0).all() and (model.weights.mixed >= 0).all()
 
 
 def test_the_total_is_as_measured_although_some_steps_are_far_off() -> None:

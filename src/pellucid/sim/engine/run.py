@@ -5,6 +5,9 @@
 
 A step lasts as long as `step_ns` says of what is in it. Between steps whoever has arrived joins the queue; with nothing
 to do the clock goes to the next arrival. A later turn of a conversation comes its think time after the one before it.
+
+Planned ahead (asynchronous scheduling), a step has only who had arrived when the step before it began; that an ended
+request makes room a step later, too, is left out.
 """
 
 from __future__ import annotations
@@ -64,8 +67,10 @@ def run(asks: Sequence[Ask], settings: Settings, step_ns: StepTime, alone_ns: fl
     next_turn, comes = _arrivals(asks, {r.ask for r in refused})
     served: list[Served] = []
     now_ns, number, stuck, idle = 0, 0, False, True
+    before_ns = 0              # when the step before this one began
     while True:
-        while comes and comes[0][0] <= now_ns:
+        seen_ns = before_ns if settings.planned_ahead and not idle else now_ns
+        while comes and comes[0][0] <= seen_ns:
             arrived_ns, index = heapq.heappop(comes)
             ask = asks[index]
             schedule.add(Live(index, ask, arrived_ns, max(1, ask.output_tokens), ask.keys(settings.block_tokens)))
@@ -73,7 +78,7 @@ def run(asks: Sequence[Ask], settings: Settings, step_ns: StepTime, alone_ns: fl
         if planned is None:
             if not comes:
                 break
-            now_ns, idle = comes[0][0], True
+            now_ns, idle = max(now_ns, comes[0][0]), True
             continue
         steps.preemptions_count += planned.preempted_count
         if not planned.tokens:
@@ -87,7 +92,7 @@ def run(asks: Sequence[Ask], settings: Settings, step_ns: StepTime, alone_ns: fl
         if took_ns <= 0:
             raise Failed(f"a step of {planned.tokens} tokens was said to take {took_ns} ns")
         steps.add(now_ns, now_ns + took_ns, planned)
-        now_ns += took_ns
+        before_ns, now_ns = now_ns, now_ns + took_ns
         for live in schedule.done(number):
             served.append(_served(live))
             turn = next_turn.get(live.index)

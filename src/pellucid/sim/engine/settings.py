@@ -26,6 +26,7 @@ class Settings:
     whole_prompt_must_fit: bool = True     # a request is admitted when all that it has fits, not only its first chunk
     watermark_ratio: float = 0.0       # of all blocks, left free when a request is admitted beside others
     long_prefill_alone: bool = False   # the limit on long prompts holds for a request that is alone, too
+    planned_ahead: bool = False        # a step is planned when the one before it begins, not when it ends
 
     def __post_init__(self) -> None:
         for name in ("sequence_cap_count", "token_budget_tokens", "kv_blocks_count", "block_tokens", "context_tokens"):

@@ -8,23 +8,23 @@ model says is a step as it usually is. How far single steps were from that, the 
 of decodes alone and of steps with a chunk: whoever draws from there gets the totals that were measured.
 
 For every fifth of the run, in order of time, a model of the other four says it: how single steps scatter, and by how
-much whole stretches were off. A mixed step is a step of its own here; nothing is added up from pure ones.
+much whole stretches were off. A mixed step is a step of its own here, with weights of its own where there are enough of
+them: a GPU runs decodes as one graph and steps with a chunk kernel by kernel. Nothing is added up from pure ones.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import nnls
 
 from pellucid.core.errors import CannotAnswer
 from pellucid.sim.step.features import columns
-from pellucid.sim.step.model import Range, StepModel
+from pellucid.sim.step.model import Bools, Range, StepModel, Weights
+from pellucid.sim.step.scatter import LEAST, Scatter
 from pellucid.sim.step.seen import Floats, Steps
 
-Bools = npt.NDArray[np.bool_]
 LEAST_STEPS = 200      # chosen: fifty for each fold that is left out, at least
-LEAST_KIND = 30        # chosen: steps of a kind, for its scatter to be its own
+LEAST_OWN = 100        # chosen: steps of a kind, for its weights to be its own: five for each
 FOLDS = 5
 ROUNDS = 6
 HUBER = 3.0            # in median absolute deviations
@@ -38,12 +38,18 @@ def fit(steps: Steps) -> StepModel:
             f"{len(steps)} steps of which it is known what was in them, and a model of a step's time needs "
             f"{LEAST_STEPS}. Try: record for longer, under load"
         )
-    x, y = columns(steps), steps.took_ns
-    said = _held_out(x, y)
-    mixed = steps.chunks_count > 0
-    plain_off, mixed_off = _scatter(y / said, mixed)
-    expected = said * np.where(mixed, mixed_off.mean(), plain_off.mean())
-    return StepModel(_weights(x, y), plain_off, mixed_off, y, expected, _ranges(steps))
+    x, y, mixed = columns(steps), steps.took_ns, steps.chunks_count > 0
+    said = _held_out(x, y, mixed)
+    plain_off, mixed_off = (_scatter(said, y / said, kind) for kind in (~mixed, mixed))
+    expected = said * np.where(mixed, mixed_off.mean(said), plain_off.mean(said))
+    return StepModel(_by_kind(x, y, mixed), plain_off, mixed_off, y, expected, _ranges(steps))
+
+
+def _by_kind(x: Floats, y: Floats, mixed: Bools) -> Weights:
+    shared = _weights(x, y) if min(mixed.sum(), (~mixed).sum()) < LEAST_OWN else None
+    plain, other = (_weights(x[kind], y[kind]) if shared is None or kind.sum() >= LEAST_OWN else shared
+                    for kind in (~mixed, mixed))  # fmt: skip
+    return Weights(plain, other)
 
 
 def _weights(x: Floats, y: Floats) -> Floats:
@@ -64,19 +70,20 @@ def _weights(x: Floats, y: Floats) -> Floats:
     return weights
 
 
-def _held_out(x: Floats, y: Floats) -> Floats:
+def _held_out(x: Floats, y: Floats, mixed: Bools) -> Floats:
     """What models say that have not seen it."""
     said = np.empty_like(y)
     fold = np.arange(len(y)) * FOLDS // len(y)
     for k in range(FOLDS):
-        said[fold == k] = x[fold == k] @ _weights(x[fold != k], y[fold != k])
+        rest, here = fold != k, fold == k
+        said[here] = _by_kind(x[rest], y[rest], mixed[rest]).said(x[here], mixed[here])
     return np.maximum(said, 1.0)
 
 
-def _scatter(ratio: Floats, mixed: Bools) -> tuple[Floats, Floats]:
-    """Of decodes alone and of steps with a chunk; of a kind that is hardly there, that of all."""
-    plain, other = (ratio[kind] if kind.sum() >= LEAST_KIND else ratio for kind in (~mixed, mixed))
-    return plain, other
+def _scatter(said: Floats, ratio: Floats, kind: Bools) -> Scatter:
+    """Of a kind; where it is hardly there, of all."""
+    chosen = kind if kind.sum() >= LEAST else np.ones(len(ratio), bool)
+    return Scatter.of(said[chosen], ratio[chosen])
 
 
 def _ranges(steps: Steps) -> tuple[Range, ...]:

@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from pellucid.sim.engine.schedule import Planned
 from pellucid.sim.step.features import NAMES, columns, matrix
+from pellucid.sim.step.scatter import Scatter
 from pellucid.sim.step.seen import Floats, Steps
 
+Bools = npt.NDArray[np.bool_]
 DRAWS = 8192
 LEAST_STRETCHES = 20      # the fewest that reach 90 %
 
@@ -42,14 +45,25 @@ class Off:
 
 
 @dataclass(frozen=True, slots=True)
+class Weights:
+    """Of NAMES in ns, none below 0. The same twice where one kind was hardly seen."""
+
+    plain: Floats                      # of steps of decodes alone
+    mixed: Floats                      # of steps with a chunk
+
+    def said(self, x: Floats, mixed: Bools) -> Floats:
+        return np.where(mixed, x @ self.mixed, x @ self.plain)
+
+
+@dataclass(frozen=True, slots=True)
 class StepModel:
-    weights_ns: Floats                 # of NAMES, none below 0
-    plain: Floats                      # measured over said, steps of decodes alone, not fitted on
-    mixed: Floats                      # the same of steps with a chunk
+    weights: Weights
+    plain: Scatter                     # of steps of decodes alone, not fitted on
+    mixed: Scatter                     # of steps with a chunk
     measured_ns: Floats                # of every step, in order of time, and what to expect by a model not fitted on it
     said_ns: Floats
     ranges: tuple[Range, ...]
-    _tokens_ns: dict[int, float] = field(default_factory=dict, compare=False)
+    _tokens_ns: dict[tuple[bool, int], float] = field(default_factory=dict, compare=False)
 
     @property
     def steps_count(self) -> int:
@@ -57,15 +71,16 @@ class StepModel:
 
     @property
     def alone_ns(self) -> float:
-        """More that a step takes with none right before it."""
-        return float(self.weights_ns[NAMES.index("alone")])
+        """More that a step takes with none right before it: such a step has a prompt in it."""
+        return float(self.weights.mixed[NAMES.index("alone")])
 
     def usual_ns(self, planned: Planned) -> float:
-        w, tokens, decodes = self.weights_ns, planned.tokens, planned.decodes_count
-        found = self._tokens_ns.get(tokens)
+        mixed, tokens, decodes = bool(planned.chunks), planned.tokens, planned.decodes_count
+        w = self.weights.mixed if mixed else self.weights.plain
+        found = self._tokens_ns.get((mixed, tokens))
         if found is None:
-            found = self._tokens_ns[tokens] = self._of_tokens(tokens)
-        if not planned.chunks:
+            found = self._tokens_ns[mixed, tokens] = self._of_tokens(tokens, w)
+        if not mixed:
             return found + float(w[2]) * decodes + float(w[3]) * planned.decode_context_tokens
         pairs = sum(c.tokens * (c.context_tokens - (c.tokens - 1) / 2) for c in planned.chunks)
         context = sum(c.context_tokens for c in planned.chunks)
@@ -74,29 +89,32 @@ class StepModel:
 
     def of_seen(self, steps: Steps) -> Floats:
         """The same of recorded steps."""
-        return np.asarray(columns(steps) @ self.weights_ns)
+        return self.weights.said(columns(steps), steps.chunks_count > 0)
 
     def expected_ns(self, steps: Steps) -> Floats:
         """Of recorded steps, with what such steps are off by on average: sums of these are totals."""
-        return np.asarray(self.of_seen(steps) * np.where(steps.chunks_count > 0, self.mixed.mean(), self.plain.mean()))
+        usual = self.of_seen(steps)
+        return usual * np.where(steps.chunks_count > 0, self.mixed.mean(usual), self.plain.mean(usual))
 
-    def _of_tokens(self, tokens: int) -> float:
+    @staticmethod
+    def _of_tokens(tokens: int, weights: Floats) -> float:
         one, none = np.array([float(tokens)]), np.zeros(1)
-        return float((matrix(one, none, none, none, none, none, none) @ self.weights_ns)[0])
+        return float((matrix(one, none, none, none, none, none, none) @ weights)[0])
 
     def drawn(self, seed: int, times: float = 1.0) -> Callable[[Planned], float]:
-        """Each step is off by as much as some step of its kind was. `times`: all of them are slower by this factor."""
+        """Each step is off by as much as some step of its kind and size was. `times`: all are slower by this factor."""
         pick = np.random.default_rng(seed)
-        kinds: list[Iterator[float]] = [iter(()), iter(())]
-        pools = (self.plain, self.mixed)
+        kinds = (self.plain, self.mixed)
+        drawn: tuple[list[Iterator[float]], ...] = tuple([iter(()) for _ in scatter.pools] for scatter in kinds)
 
         def step_ns(planned: Planned) -> float:
-            kind = bool(planned.chunks)
-            off = next(kinds[kind], None)
+            usual, kind = self.usual_ns(planned), bool(planned.chunks)
+            pool = kinds[kind].pool(usual)
+            off = next(drawn[kind][pool], None)
             if off is None:
-                kinds[kind] = iter(pick.choice(pools[kind], DRAWS).tolist())
-                off = next(kinds[kind])
-            return max(1.0, self.usual_ns(planned) * off * times)
+                drawn[kind][pool] = iter(pick.choice(kinds[kind].pools[pool], DRAWS).tolist())
+                off = next(drawn[kind][pool])
+            return max(1.0, usual * off * times)
 
         return step_ns
 

@@ -58,6 +58,7 @@ def present(engine: Engine) -> Settings:
         long_prefill_tokens=int(number(config.get("long_prefill_token_threshold")) or 0),
         whole_prompt_must_fit=_is(config.get("scheduler_reserve_full_isl"), True),
         watermark_ratio=number(config.get("watermark")) or 0.0, long_prefill_alone=_minor(engine.version) < LONG_BESIDE,
+        planned_ahead=_is(config.get("async_scheduling"), False),
     )  # fmt: skip
 
 
