@@ -1,7 +1,10 @@
 """Recordings of vLLM 0.24 on an H200, as `pellucid record` and `pellucid profile` made them. Random weights.
 
     moe-uniform   DeepSeek-V2-Lite shapes, device graphs, uniform simulated routing; decodes of 64 and 1, long prompts
-    moe-skewed    the same, routing by a normal distribution
+    moe-skewed    the same, routing by a normal distribution; how many tokens each expert got
+    many-experts  the experts of Qwen3-Next (512, ten a token, no tuned file), decodes of 640, in twelve layers
+    experts-on-two  Qwen3-30B-A3B shapes on two devices, experts shared out between them, routing by a normal distribution
+    two-devices   Qwen3-8B shapes on two devices, tensor parallel
     neighbour     Qwen3-0.6B shapes, four captures; in a fifth another program copies memory on the same device
     sampling      the same model; decodes of 64 without and with top_p and top_k
     eager         the same model without device graphs, decodes of 8 and 64; its steps and captures only
@@ -26,6 +29,7 @@ pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent / "device"
 FINDS = {
     "moe-uniform": {"kernel.bytes_at_roof", "config.precision_unused"}, "moe-skewed": set(),
+    "many-experts": {"kernel.bytes_at_roof", "kernel.sampling_heavy"}, "experts-on-two": set(), "two-devices": set(),
     "neighbour": {"kernel.regressed"}, "sampling": {"kernel.sampling_heavy"},
     "eager": {"config.eager_mode", "kernel.launch_bound"},
 }  # fmt: skip
@@ -62,6 +66,28 @@ def test_experts_without_a_tuned_configuration_are_no_loss_where_their_kernel_is
     says = verdicts("moe-uniform")["kernel.bytes_at_roof"].says
     assert "decode at batch 64 takes 11 ms a step" in says and "97% of what the device can" in says
     assert "nothing to gain in the kernel" in says
+
+
+def test_512_experts_of_a_default_configuration_are_as_near_their_roof_as_tuned_ones() -> None:
+    """640 tokens of ten experts each: tiles of 128 rows for 12.5 tokens an expert, and still the bytes decide."""
+    log = golden("many-experts").one("SELECT count(*) AS n FROM log_events WHERE kind = 'moe_untuned'")
+    assert log["n"] == 1
+    assert verdicts("many-experts")["kernel.moe_untuned"].kind == CLEAR
+    assert "86% of what the device can" in verdicts("many-experts")["kernel.bytes_at_roof"].says
+
+
+@pytest.mark.parametrize(("name", "experts", "layers", "each"), [("moe-skewed", 64, 26, 6), ("experts-on-two", 128, 48, 8)])
+def test_tokens_of_each_expert_are_counted_on_a_device(name: str, experts: int, layers: int, each: int) -> None:
+    seen = golden(name).one("""
+        SELECT count(DISTINCT layer) AS layers, max(experts_count) AS experts, sum(layer_tokens * $each) AS chosen,
+               sum(mean_tokens * experts_count) AS counted FROM expert_layers""", {"each": each})
+    assert (seen["layers"], seen["experts"]) == (layers, experts)
+    assert seen["counted"] == pytest.approx(seen["chosen"])
+
+
+def test_two_ranks_of_experts_without_imbalance_are_near_misses() -> None:
+    found = verdicts("experts-on-two")
+    assert found["moe.expert_skew"].kind == found["moe.rank_imbalance"].kind == CLEAR
 
 
 def test_steps_in_device_graphs_are_near_misses_of_launches_one_by_one() -> None:

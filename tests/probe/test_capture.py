@@ -221,3 +221,19 @@ def test_a_capture_that_ends_when_nobody_waits_any_more_writes_nothing(tmp_path:
     asking(tmp_path, id="c2")
     seen.look()
     assert seen.asked is not None
+
+
+def test_the_probes_own_cost_never_falls_by_a_capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its begin is not clocked as ours, so nothing may be taken off for it: a negative cost cannot be packed."""
+    seen, profiler = made(tmp_path)
+    monkeypatch.setattr(profiler, "start", lambda: time.sleep(0.02))
+    monkeypatch.setattr(profiler, "stop", lambda: time.sleep(0.02))
+    asking(tmp_path, steps=1)
+    seen.look()
+    cost_ns = capture.COST.ns
+    seen.begin(1, "execute")
+    assert capture.COST.ns == cost_ns
+    start_ns = time.monotonic_ns()
+    seen.end(1, last=True)
+    capture.COST.ns += time.monotonic_ns() - start_ns       # as the hook does
+    assert 0 <= capture.COST.ns - cost_ns < 10_000_000
