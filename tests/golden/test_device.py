@@ -1,13 +1,15 @@
 """Recordings of vLLM 0.24 on an H200, as `pellucid record` and `pellucid profile` made them. Random weights.
 
     moe-uniform   DeepSeek-V2-Lite shapes, device graphs, uniform simulated routing; decodes of 64 and 1, long prompts
-    moe-skewed    the same, routing by a normal distribution; how many tokens each expert got
-    many-experts  the experts of Qwen3-Next (512, ten a token, no tuned file), decodes of 640, in twelve layers
-    experts-on-two  Qwen3-30B-A3B shapes on two devices, experts shared out between them, routing by a normal distribution
-    two-devices   Qwen3-8B shapes on two devices, tensor parallel
+    moe-skewed    the same, routing by a normal distribution
     neighbour     Qwen3-0.6B shapes, four captures; in a fifth another program copies memory on the same device
     sampling      the same model; decodes of 64 without and with top_p and top_k
     eager         the same model without device graphs, decodes of 8 and 64; its steps and captures only
+    many-experts  the experts of Qwen3-Next (512, ten a token, no tuned file) in twelve layers, decodes of 640; its
+                  steps and captures only
+    experts-counted   as moe-skewed, two tasks, with how many tokens each expert got
+    experts-on-two    Qwen3-30B-A3B shapes on two H200s, experts shared out between them, routed by a normal distribution
+    two-devices       Qwen3-8B shapes on two H200s, tensor parallel
 
 Paths of the machine were taken out.
 """
@@ -29,7 +31,8 @@ pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent / "device"
 FINDS = {
     "moe-uniform": {"kernel.bytes_at_roof", "config.precision_unused"}, "moe-skewed": set(),
-    "many-experts": {"kernel.bytes_at_roof", "kernel.sampling_heavy"}, "experts-on-two": set(), "two-devices": set(),
+    "many-experts": {"kernel.bytes_at_roof", "kernel.sampling_heavy"},
+    "experts-counted": set(), "experts-on-two": set(), "two-devices": set(),
     "neighbour": {"kernel.regressed"}, "sampling": {"kernel.sampling_heavy"},
     "eager": {"config.eager_mode", "kernel.launch_bound"},
 }  # fmt: skip
@@ -54,7 +57,7 @@ def test_exactly_what_was_made_is_found(name: str) -> None:
     assert {rule for rule, v in verdicts(name).items() if v.kind == FOUND} == FINDS[name]
 
 
-@pytest.mark.parametrize("name", sorted(FINDS.keys() - {"eager"}))
+@pytest.mark.parametrize("name", sorted(FINDS.keys() - {"eager", "many-experts"}))
 def test_it_adds_up(name: str) -> None:
     assert broken(golden(name)) == {}
 
@@ -76,7 +79,9 @@ def test_512_experts_of_a_default_configuration_are_as_near_their_roof_as_tuned_
     assert "86% of what the device can" in verdicts("many-experts")["kernel.bytes_at_roof"].says
 
 
-@pytest.mark.parametrize(("name", "experts", "layers", "each"), [("moe-skewed", 64, 26, 6), ("experts-on-two", 128, 48, 8)])
+@pytest.mark.parametrize(
+    ("name", "experts", "layers", "each"), [("experts-counted", 64, 26, 6), ("experts-on-two", 128, 48, 8)]
+)
 def test_tokens_of_each_expert_are_counted_on_a_device(name: str, experts: int, layers: int, each: int) -> None:
     seen = golden(name).one("""
         SELECT count(DISTINCT layer) AS layers, max(experts_count) AS experts, sum(layer_tokens * $each) AS chosen,

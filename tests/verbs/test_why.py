@@ -105,6 +105,17 @@ def test_lost_and_torn_records_are_noted(tmp_path: Path) -> None:
     assert [n.split(" of ")[0] for n in notes] == ["7 records", "2 records"]
 
 
+def test_what_the_probe_could_not_write_is_noted(tmp_path: Path) -> None:
+    rows = capped()
+    rows["host"] = [{"process": "engine_core-1", "time_ns": n, "probe_errors_count": n, "ring_dropped_count": 4}
+                    for n in (1, 3)]  # fmt: skip
+    notes = why(write_run(tmp_path, rows))["notes"]
+    assert notes == [
+        "the probe in engine_core-1 caught 3 errors of its own: steps or requests may be missing. Please report it",
+        "4 records of engine_core-1 had no room in its ring and are missing",
+    ]
+
+
 def test_a_damaged_segment_is_noted_and_the_rest_is_judged(tmp_path: Path) -> None:
     folder = write_run(tmp_path, capped())
     (folder / "host-000000.parquet").write_bytes(b"not a segment")

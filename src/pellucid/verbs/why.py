@@ -111,6 +111,12 @@ def notes(run: RunReader) -> list[str]:
             lines.append(f"{r['lost_count']} records of {r['process']} were overwritten before they were read")
         if r["torn_count"]:
             lines.append(f"{r['torn_count']} records of {r['process']} were torn and left out")
+    for r in run.rows("""SELECT process, max(probe_errors_count) AS errors, max(ring_dropped_count) AS dropped FROM host
+                         GROUP BY process ORDER BY process"""):
+        if r["errors"]:
+            lines.append(f"the probe in {r['process']} caught {counted(r['errors'], 'errors')} of its own: steps or requests may be missing. Please report it")  # noqa: E501
+        if r["dropped"]:
+            lines.append(f"{counted(r['dropped'], 'records')} of {r['process']} had no room in its ring and are missing")  # noqa: E501
     return lines + page_notes(run)
 
 

@@ -121,8 +121,8 @@ def wait(asked: Asked, stop: Callable[[], bool], clock: Clock = monotonic_ns) ->
     """Worker → its last word, when all are through, nobody can be any more, or `stop()`. Raises CannotAnswer when no
     worker looks: its probe is older than captures.
 
-    A worker that has not begun to write soon after the time was up waits for a step: only the thread that runs steps can
-    stop the profiler, and an idle engine begins none.
+    A worker that has not begun to write soon after the time was up waits for a step: only the thread that runs steps
+    can stop the profiler, and an idle engine begins none.
     """
     looked_by = clock() + int(LOOK_S * S_NS)
     stopped_by = asked.until_ns + int(2 * LOOK_S * S_NS)
