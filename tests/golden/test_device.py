@@ -8,7 +8,7 @@
     many-experts  the experts of Qwen3-Next (512, ten a token, no tuned file) in twelve layers, decodes of 640; its
                   steps and captures only
     experts-counted   as moe-skewed, two tasks, with how many tokens each expert got
-    experts-on-two    Qwen3-30B-A3B shapes on two H200s, experts shared out between them, routed by a normal distribution
+    experts-on-two    Qwen3-30B-A3B shapes on two H200s, experts shared out, routed by a normal distribution
     two-devices       Qwen3-8B shapes on two H200s, tensor parallel
 
 Paths of the machine were taken out.

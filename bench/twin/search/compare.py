@@ -1,6 +1,6 @@
 """Proposers compared by look-up in the recorded grids: how many trials, and how long, until a good point is found.
 
-    .venv/bin/python -m bench.search.compare [--seeds 200]
+    .venv/bin/python -m bench.twin.search.compare [--seeds 200]
 
     random     points in a random order
     tpe        Optuna's tree-structured Parzen estimator, measuring every point that it asks for
@@ -24,7 +24,7 @@ from statistics import median
 
 import optuna
 
-from bench.search.grid import LIMITED, WANTED, WORSE_RATIO, Case, Measured, Point, cases, read
+from bench.twin.search.grid import LIMITED, WANTED, WORSE_RATIO, Case, Measured, Point, cases, read
 from pellucid.core.errors import AskedWrongly
 from pellucid.sim.engine.request import Ask
 from pellucid.sim.predict import quick

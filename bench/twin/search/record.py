@@ -1,6 +1,6 @@
 """The grids of cases.toml, measured on real engines: two cases at a time, each engine on a core of its own.
 
-    .venv/bin/python -m bench.search.record [dense-conversation dense-code]
+    .venv/bin/python -m bench.twin.search.record [dense-conversation dense-code]
 
 For each case: the present configuration is observed under the case's traffic, in a recording of its own that the twin
 may learn from (grids/KEY/run). Then an engine is started, every point is set while it runs and given the same block of
@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from bench.search.grid import GRIDS, Case, Measured, Point, cases, read
+from bench.twin.search.grid import GRIDS, Case, Measured, Point, cases, read
 from pellucid.collect.client.play import Target
 from pellucid.core.run import run_folders
 from pellucid.surface.cli.loop.trial import launcher
