@@ -13,6 +13,9 @@ FOUND: dict[str, dict[str, Any]] = {
         "steps_ns": 40e6,
         "graph_steps_count": 0,
     },
+    "host.engine_core_behind": {
+        "steps_count": 19, "span_ns": 10e6, "took_ns": 20e6, "busy_ns": 6e6, "own_ns": 5e6, "running_count": 640,
+    },
     "kernel.elementwise_unfused": {
         "phase": "prefill", "kernels_count": 1000, "timed_count": 1000, "phase_ns": 100e6, "small_count": 800,
         "small_ns": 60e6, "following_ns": 40e6,
@@ -37,6 +40,14 @@ ON_THE_LIMIT: list[tuple[str, dict[str, Any], str]] = [
     ("kernel.launch_bound", {"steps_ns": 401e6}, "clear"),
     ("kernel.launch_bound", {"phase": None}, "not_applicable"),
     ("kernel.launch_bound", {"phase": None, "graph_steps_count": 1}, "clear"),
+    ("host.engine_core_behind", {"busy_ns": 7.5e6}, "found"),
+    ("host.engine_core_behind", {"busy_ns": 7.6e6}, "clear"),
+    ("host.engine_core_behind", {"own_ns": 4e6}, "found"),
+    ("host.engine_core_behind", {"own_ns": 3.9e6}, "clear"),
+    ("host.engine_core_behind", {"steps_count": 5}, "found"),
+    ("host.engine_core_behind", {"steps_count": 4}, "not_applicable"),
+    ("host.engine_core_behind", {"took_ns": 11.1e6}, "found"),
+    ("host.engine_core_behind", {"took_ns": 11e6}, "not_applicable"),
     ("kernel.elementwise_unfused", {"following_ns": 15e6}, "found"),
     ("kernel.elementwise_unfused", {"following_ns": 14.9e6}, "clear"),
     ("kernel.elementwise_unfused", {"phase": None}, "not_applicable"),
@@ -90,8 +101,9 @@ def test_a_phase_decides_which_latency_gains() -> None:
 
 
 def test_no_more_is_claimed_than_the_share_of_the_time() -> None:
-    shares = {"kernel.launch_bound": 0.5, "kernel.elementwise_unfused": 0.4, "kernel.sampling_heavy": 0.2,
-              "kernel.regressed": 0.1875, "config.eager_mode": 0.25, "comm.share_high": 0.4}  # fmt: skip
+    shares = {"kernel.launch_bound": 0.5, "host.engine_core_behind": 0.4, "kernel.elementwise_unfused": 0.4,
+              "kernel.sampling_heavy": 0.2, "kernel.regressed": 0.1875, "config.eager_mode": 0.25,
+              "comm.share_high": 0.4}  # fmt: skip
     assert {rule: gain(rule).high_ratio for rule in FOUND} == shares
     assert {gain(rule).low_ratio for rule in FOUND} == {0.0}
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+from pellucid.diagnose.rank import rank
 from pellucid.diagnose.rule import CLEAR, FOUND, Verdict
 from pellucid.diagnose.run import diagnose
 from pellucid.store.read import RunReader, open_run
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent / "device"
 FINDS = {
     "moe-uniform": {"kernel.bytes_at_roof", "config.precision_unused"}, "moe-skewed": set(),
-    "many-experts": {"kernel.bytes_at_roof", "kernel.sampling_heavy"},
+    "many-experts": {"host.engine_core_behind", "kernel.bytes_at_roof", "kernel.sampling_heavy"},
     "experts-counted": set(), "experts-on-two": set(), "two-devices": set(),
     "neighbour": {"kernel.regressed"}, "sampling": {"kernel.sampling_heavy"},
     "eager": {"config.eager_mode", "kernel.launch_bound"},
@@ -77,6 +78,16 @@ def test_512_experts_of_a_default_configuration_are_as_near_their_roof_as_tuned_
     assert log["n"] == 1
     assert verdicts("many-experts")["kernel.moe_untuned"].kind == CLEAR
     assert "86% of what the device can" in verdicts("many-experts")["kernel.bytes_at_roof"].says
+
+
+def test_where_the_host_is_behind_nothing_of_a_kernel_is_promised() -> None:
+    report = diagnose(golden("many-experts"))
+    (first,) = rank(report.results)
+    assert first.result.rule.id == "host.engine_core_behind"
+    assert {s.rule.id for s in first.symptoms} == {"kernel.bytes_at_roof", "kernel.sampling_heavy"}
+    assert "idle in 43% of 26 ms a step, with 640 requests" in first.result.verdict.says
+    for name in ("moe-skewed", "moe-uniform", "neighbour", "sampling", "eager"):
+        assert verdicts(name)["host.engine_core_behind"].kind == CLEAR
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ RULE = Rule(
            Move("numbers_bf16", "set", "other numbers: judge the answers before it is kept")),
     falsified_by="a capture after the move shows the products in the narrower format with as much time at as many tokens",
     # The same narrower weights are as many bytes less where those bind: one move, one finding.
-    explained_by=("kernel.bytes_at_roof",),
+    explained_by=("kernel.bytes_at_roof", "host.engine_core_behind"),
     cases=(
         Case("a prefill in 16 bits", "found", _case("kernel  moe_gemm  bf16  compute  420", "kernel  gemm  bf16  compute  140", "kernel  norm  -  -  440"),
              says="prefill: products in bf16 that are bound by arithmetic take 56% of the time; NVIDIA H200 multiplies 1.7 times as fast in fp8 (measured)"),

@@ -97,7 +97,7 @@ RULE = Rule(
         SELECT phase, detail, device_name, compute_capability, attention_ns, phase_ns, near AS near_ratio, times::DOUBLE AS times_ratio, gain AS gain_ratio FROM (SELECT 1) LEFT JOIN b ON true
     """,
     judge=judge,
-    limits=(WORTH, DECODE), explained_by=(), asked_of="captures", views=("capture_phases",),
+    limits=(WORTH, DECODE), explained_by=("host.engine_core_behind",), asked_of="captures", views=("capture_phases",),
     moves=(Move("flash_attention_version", "set", "heads, masks or cache formats that it lacks fall back or are refused"), Move("flash_attention_backend", "set", "heads, masks or cache formats that it does not have are refused")),
     falsified_by="a capture after the move shows attention of the newer generation with as much of the phase's time",
     cases=(

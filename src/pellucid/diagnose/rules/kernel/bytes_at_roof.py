@@ -93,7 +93,7 @@ RULE = Rule(
     moves=(Move("weights_fp8", "set", "other numbers: judge the answers before it is kept"),
            Move("kv_cache_fp8", "set", "other numbers, most of all in long contexts: judge the answers before it is kept")),
     falsified_by="a capture after the move shows the class with as much time a step, or as many bytes",
-    explained_by=(),
+    explained_by=("host.engine_core_behind",),
     cases=(
         Case("experts at the roof", "found", _case("moe_gemm  700  680  2.87e6  memory  bf16", NORM),
              says="decode at batch 64 takes 1.0 µs a step with 1.0 µs of kernels; moe_gemm is 70% of them (700 ns) and moves 4.10 TB/s where its work is known, 97% of what the device can: nothing to gain in the kernel, only in fewer bytes"),

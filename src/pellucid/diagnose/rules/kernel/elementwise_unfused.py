@@ -86,7 +86,7 @@ RULE = Rule(
     limits=(SHARE, LEAST),
     moves=(),
     falsified_by="a capture of the compiled model shows steps as long, or as many kernels in them",
-    explained_by=(),
+    explained_by=("host.engine_core_behind",),
     cases=(
         Case("a norm in four kernels", "found", _case("gemm 400", "elementwise 100", "reduce 100", "elementwise 100", "elementwise 100"),
              says="decode: elementwise, copying and summing kernels are 200 of 250 and take 50% of the time, 38% in such as follow another of them"),

@@ -98,7 +98,7 @@ RULE = Rule(
     limits=(WORTH, MOST, START, COMPUTE, MEMORY, PEAK_COMPUTE, PEAK_MEMORY),
     moves=(),     # which kernel multiplies is up to the engine's libraries, and to no setting of it
     falsified_by="the same shapes, timed alone with the device's own library, take as long as in the capture",
-    explained_by=(),
+    explained_by=("host.engine_core_behind",),
     cases=(
         Case("a product far from its roof", "found", _case("kernel  gemm  400e3  170e3  compute  measured", "kernel  norm  600e3  -  -  -"),
              says="decode: dense products take 40% of the time, 400 µs each on average at 42% of the measured roof; a library was seen to need 20% of the time less for such shapes"),

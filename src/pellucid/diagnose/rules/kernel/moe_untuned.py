@@ -99,7 +99,7 @@ RULE = Rule(
                missing AS default_count, coalesce(tuned_file, '') AS tuned_file, coalesce(default_file, '') AS default_file FROM l LEFT JOIN b ON true
     """,
     judge=judge,
-    limits=(FEW, MANY, PEAK, WORTH), explained_by=(), asked_of="captures", views=("capture_phases",),
+    limits=(FEW, MANY, PEAK, WORTH), explained_by=("host.engine_core_behind",), asked_of="captures", views=("capture_phases",),
     moves=(Move("tuned_moe_file", "set", "the tuning takes the device for itself, and its file holds for this device and shape only"),),
     falsified_by="a capture after the move, with the file named in the log, shows the kernel with as much time at as many tokens",
     cases=(

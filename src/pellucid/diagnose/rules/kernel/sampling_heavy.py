@@ -77,7 +77,7 @@ RULE = Rule(
     limits=(SHARE, STEPS),
     moves=(),
     falsified_by="requests without top_k and top_p, or another sampler, leave the decode steps as long as they are",
-    explained_by=(),
+    explained_by=("host.engine_core_behind",),
     cases=(
         Case("rows of the vocabulary are sorted", "found", _case("gemm 0 700e3", "reduce - 50e3", "sort_scan - 150e3", "sampling - 100e3"),
              says="from logits to tokens: 30% of 1.0 ms of kernels a decode step, 150 µs of it sorts or scans"),
