@@ -90,7 +90,8 @@ class Recorder:
         if now - self._described_ns >= DESCRIBE_NS:
             self._described_ns = now
             self._describe()
-            self.gpus.sample(now, self.writer.append)
+            pids = frozenset(s.pid for s in self.sources.values() if s.pid is not None)
+            self.gpus.sample(now, self.writer.append, pids)
         polled = [(s, s.poll()) for role in ROLES for s in list(self.sources.values()) if s.role == role]
         for source, batch in reversed(polled):
             for kind, payload in batch:

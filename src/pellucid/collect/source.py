@@ -41,6 +41,11 @@ class Source:
     def role(self) -> str:
         return self.name.rsplit("-", 1)[0]
 
+    @property
+    def pid(self) -> int | None:
+        pid = self.described.get("pid")
+        return pid if isinstance(pid, int) else None
+
     def poll(self) -> list[Record]:
         if self.ring is None:
             self._open()     # again after a fault: it may have been found half made
@@ -72,7 +77,7 @@ class Source:
             "model": d.get("config", {}).get("model"), "config_json": json.dumps(d.get("config", {})),
             "kv_cache_bytes": d.get("config", {}).get("kv_cache_bytes"),
             "context_blocks_count": d.get("config", {}).get("kv_context_blocks"),
-            "pid": d.get("pid"), "start_ns": d.get("start_ns"),
+            "pid": self.pid, "start_ns": d.get("start_ns"),
             "anchor_mono_ns": anchor[0], "anchor_wall_ns": anchor[1],
             "lost_count": self.ring.lost_count if self.ring else None,
             "torn_count": self.ring.torn_count if self.ring else None,

@@ -1,11 +1,12 @@
 """NVML: a sample of each device a second. No driver or no device: nothing is written, and `reason` says why.
 
-What a board does not report is null. Watts and joules are the board's; energy counts since the driver was loaded.
+What a board does not report is null. Watts and joules are the board's; energy counts since the driver was loaded. A
+host may have boards that others compute on: where the driver shows processes, only those of the engine are sampled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,7 @@ THROTTLE = {
     0x20: "thermal_software", 0x40: "thermal_hardware", 0x80: "power_brake",
 }  # fmt: skip
 MHZ_HZ, MW_W, MJ_J = 1_000_000, 1e-3, 1e-3
+SETTLE_NS = 60_000_000_000     # chosen: a worker computes within seconds; a container may hide whose processes are whose
 
 
 @dataclass(slots=True)
@@ -28,6 +30,8 @@ class Gpus:
     _sampled_ns: int | None = None
     _xids: dict[int, int] | None = None      # device index → XID errors since open; None: the driver does not tell
     _xid_events: Any = None
+    _ours: set[int] = field(default_factory=set)             # device indices on which the engine was seen to compute
+    _asked: tuple[frozenset[int], int] | None = None         # the processes looked for last, and since when
 
     @classmethod
     def open(cls) -> Gpus:
@@ -48,14 +52,36 @@ class Gpus:
         """Of the devices the driver knows: "0 NVIDIA H200"."""
         return [name for name, _ in self._devices]
 
-    def sample(self, now_ns: int, append: Callable[[str, Row], None]) -> None:
+    def sample(self, now_ns: int, append: Callable[[str, Row], None], pids: frozenset[int] | None = None) -> None:
+        """`pids`: the engine's processes, whose devices alone are wanted; None wants all devices."""
+        wanted = range(len(self._devices)) if pids is None else self._of(pids, now_ns)
+        if not wanted:
+            return
         interval = None if self._sampled_ns is None else now_ns - self._sampled_ns
         self._count_xids()
-        for index, (name, handle) in enumerate(self._devices):
+        for index in wanted:
+            name, handle = self._devices[index]
             known = {"deployment": "default", "device": name, "time_ns": now_ns, "interval_ns": interval,
                      "xid_count": None if self._xids is None else self._xids[index], **self._read(handle)}  # fmt: skip
             append("gpu", tuple(known.get(column) for column in GPU.names()))
         self._sampled_ns = now_ns
+
+    def _of(self, pids: frozenset[int], now_ns: int) -> Sequence[int]:
+        """Devices of these processes. None until one is seen; all, where none was after a while."""
+        if not pids or not self._devices:
+            return ()
+        since_ns = now_ns if self._asked is None else self._asked[1]
+        if self._asked is None or self._asked[0] != pids or not self._ours:
+            self._look(pids)
+        self._asked = (pids, since_ns)
+        settled = now_ns - since_ns > SETTLE_NS
+        return sorted(self._ours) if self._ours else range(len(self._devices)) if settled else ()
+
+    def _look(self, pids: frozenset[int]) -> None:
+        for index, (_, handle) in enumerate(self._devices):
+            running = self._ask(self._nvml.nvmlDeviceGetComputeRunningProcesses, handle) or ()
+            if any(process.pid in pids for process in running):
+                self._ours.add(index)
 
     def _read(self, handle: Any) -> dict[str, Any]:
         n = self._nvml
