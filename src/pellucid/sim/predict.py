@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pellucid.core.units import S_NS
 from pellucid.sim.engine.request import Ask, Refused
 from pellucid.sim.engine.run import Ran, StepTime, run
 from pellucid.sim.engine.schedule import Planned
 from pellucid.sim.engine.settings import Settings
 from pellucid.sim.outcome import Timed, measures, of_ran
+from pellucid.sim.step.energy import JOULES, Energy
 from pellucid.sim.step.model import Off, StepModel
 
 LEVEL = 0.9
@@ -43,6 +45,7 @@ def _nothing(_timed: Timed) -> Measured:
 class Twin:
     model: StepModel
     delay_ns: float                    # from arrival at the frontend to the queue
+    energy: Energy | None = None       # None where no board's energy was recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +94,11 @@ def predict(
     for times in (off.low * (1 - unseen), off.high * (1 + unseen)):
         others += [_played(asks, settings, twin, also, seed, times, player)[0] for seed in seeds[:2]]
     span = float(ran.ends_ns[-1] - min(s.arrived_ns for s in ran.served)) if ran.served else 1.0
+    values = {name: _value(name, others[: len(seeds)], others) for name in middle}
+    if twin.energy is not None and (drawn := values[JOULES]) is not None:
+        values[JOULES] = replace(drawn, low=drawn.low * twin.energy.low, high=drawn.high * twin.energy.high)
     return Predicted(
-        {name: _value(name, others[: len(seeds)], others) for name in middle}, off, ran.refused, len(ran.served),
+        values, off, ran.refused, len(ran.served),
         len(took), ran.preemptions_count, float((ran.running * took).sum()) / total,
         float((ran.waiting * took).sum()) / total,
         float(ran.kv_used_blocks.max()) / settings.kv_blocks_count if len(took) else 0.0, total / span,
@@ -128,7 +134,18 @@ def _played(
 
     ran = player(asks, settings, step_ns, twin.model.alone_ns)
     timed = of_ran(ran, asks, twin.delay_ns)
-    return {**measures(timed), **also(timed)}, ran
+    return {**measures(timed), **also(timed), **_joules(timed, ran, twin.energy)}, ran
+
+
+def _joules(timed: Timed, ran: Ran, energy: Energy | None) -> Measured:
+    """From the first arrival to the last token."""
+    if energy is None:
+        return {}
+    if not len(timed):
+        return {JOULES: None}
+    span_s = float(timed.last_ns.max() - timed.arrived_ns.min()) / S_NS
+    busy_s = float((ran.ends_ns - ran.starts_ns).sum()) / S_NS
+    return {JOULES: energy.joules(span_s, busy_s, float(ran.tokens.sum())) / float(timed.tokens.sum())}
 
 
 def _value(name: str, middle: list[Measured], every: list[Measured]) -> Value | None:

@@ -19,7 +19,7 @@ THROTTLE = {
     0x20: "thermal_software", 0x40: "thermal_hardware", 0x80: "power_brake",
 }  # fmt: skip
 MHZ_HZ, MW_W, MJ_J = 1_000_000, 1e-3, 1e-3
-SETTLE_NS = 60_000_000_000     # chosen: a worker computes within seconds; a container may hide whose processes are whose
+SETTLE_NS = 60_000_000_000     # chosen: workers compute within seconds; a container may hide whose processes are whose
 
 
 @dataclass(slots=True)

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.core.units import unit_of
-from pellucid.sim.outcome import MEASURES, measures, of_run
+from pellucid.sim.outcome import measures, of_run
 from pellucid.sim.predict import LEVEL, Predicted, predict
+from pellucid.sim.step.energy import JOULES, token_joules
 from pellucid.sim.step.model import StepModel
 from pellucid.sim.step.seen import Steps, seen
 from pellucid.store.read import open_run
@@ -57,8 +58,8 @@ def check(fitted: Path, on: Path, also: Sequence[Path] = ()) -> Checked:
     alike(made.engine, fitted.name, engine, on.name)
     workload = recorded(other, on.name)
     predicted = predict(asks_of(workload), present(engine), made.twin)
-    timed = measures(of_run(other))
-    rows = tuple(row for name in MEASURES if (row := _row(name, predicted, timed[name])) is not None)
+    timed = {**measures(of_run(other)), JOULES: token_joules(other)}
+    rows = tuple(row for name in timed if (row := _row(name, predicted, timed[name])) is not None)
     notes = (*made.notes, SAME) if on in (fitted, *also) else (*made.notes, *_drift(made.twin.model, seen(other)))
     return Checked(", ".join(path.name for path in (fitted, *also)), on.name, rows, predicted, notes)
 
@@ -76,7 +77,7 @@ def _drift(model: StepModel, steps: Steps) -> list[str]:
 
 
 def _row(name: str, predicted: Predicted, measured: float | None) -> dict[str, Any] | None:
-    said = predicted.measures[name]
+    said = predicted.measures.get(name)
     if said is None or measured is None:
         return None
     return {"measure": name, "predicted": said.value, "low": said.low, "high": said.high, "measured": measured,

@@ -13,6 +13,7 @@ from pellucid.catalog.knobs.spelling import Engine
 from pellucid.core.errors import CannotAnswer
 from pellucid.sim.engine.settings import Settings
 from pellucid.sim.predict import Twin
+from pellucid.sim.step.energy import all_drawn, drawn, fit_energy
 from pellucid.sim.step.fit import fit
 from pellucid.sim.step.seen import joined, seen
 from pellucid.store.read import RunReader
@@ -70,5 +71,6 @@ def twin_of(run: RunReader, also: Sequence[RunReader] = ()) -> TwinOf:
         notes.append("arrivals at the frontend were not seen: TTFT begins when a request is queued")
     if groups_count(engine) > 1:
         notes.append("the model's layers differ in what they keep: KV of long requests is taken to be more than it is")
-    model = fit(joined([seen(one) for one in (run, *also)]))
-    return TwinOf(engine, settings, Twin(model, float(row["delay_ns"] or 0.0)), tuple(notes))
+    runs = (run, *also)
+    model, energy = fit(joined([seen(one) for one in runs])), fit_energy(all_drawn([drawn(one) for one in runs]))
+    return TwinOf(engine, settings, Twin(model, float(row["delay_ns"] or 0.0), energy), tuple(notes))

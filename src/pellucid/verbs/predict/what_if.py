@@ -22,7 +22,8 @@ from pellucid.sim.engine.request import Ask
 from pellucid.sim.engine.run import run
 from pellucid.sim.engine.settings import Settings
 from pellucid.sim.outcome import measures, of_run
-from pellucid.sim.predict import Also, Player, Predicted, predict
+from pellucid.sim.predict import Also, Player, Predicted, Twin, predict
+from pellucid.sim.step.energy import JOULES, token_joules
 from pellucid.store.read import RunReader, open_run
 from pellucid.tune.slo import read_slo
 from pellucid.tune.space import Candidate, candidate, read_setting
@@ -112,13 +113,14 @@ def _what_if(folder: Path, wish: Wish, player: Player) -> Answer:
         load = own if wish.workload is None else read(wish.workload)
         now = asked(asks := asks_of(scaled(load, speed=wish.load_ratio)), made.settings)
     then = now if settings == made.settings else asked(asks, settings)
-    return Answer(folder.name, chosen, wish.load_ratio, model_json(made), _recorded(reader, also), again, now, then,
-                  (*made.notes, *_notes(then.predicted)))  # fmt: skip
+    notes = (*made.notes, *_notes(then.predicted))
+    return Answer(folder.name, chosen, wish.load_ratio, model_json(made), _recorded(reader, also, made.twin), again,
+                  now, then, notes)  # fmt: skip
 
 
-def _recorded(run: RunReader, also: Also) -> dict[str, float | None]:
+def _recorded(run: RunReader, also: Also, twin: Twin) -> dict[str, float | None]:
     timed = of_run(run)
-    return {**measures(timed), **also(timed)}
+    return {**measures(timed), **also(timed), **({} if twin.energy is None else {JOULES: token_joules(run)})}
 
 
 def model_json(made: TwinOf) -> dict[str, Any]:

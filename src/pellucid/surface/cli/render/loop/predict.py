@@ -21,6 +21,7 @@ NAMES = {
     "ttft_p95_ns": "TTFT p95", "tpot_mean_ns": "TPOT mean", "tpot_p95_ns": "TPOT p95",
     "itl_p95_ns": "ITL p95", "e2e_p50_ns": "E2E p50", "e2e_p95_ns": "E2E p95",
     "output_tokens_per_s": "output tokens/s", "requests_per_s": "requests/s",
+    "output_token_joules": "joules/output token",
 }  # fmt: skip
 
 
