@@ -14,11 +14,12 @@ from tests.diagnose.engine_model import write_run
 S = 1_000_000_000
 
 
-def made(folder: Path, seconds: int = 20, boards: int = 1) -> Path:
+def made(folder: Path, seconds: int = 20, boards: int = 1, every: int = 1) -> Path:
     """100 W at rest, 300 W in steps, 10 mJ a token; the n-th second has a step of (n mod 5) / 5 s with 10 n tokens."""
     joules, gpu, steps = 0.0, [], []
     for n in range(seconds + 1):
-        gpu += [{"device": f"{b} H200", "time_ns": n * S, "energy_joules": joules / boards} for b in range(boards)]
+        gpu += [{"device": f"{b} H200", "time_ns": n * S, "energy_joules": joules / boards} for b in range(boards)
+                if n % every == 0]  # fmt: skip
         took, tokens = n % 5 * S // 5, 10 * n if n % 5 else 0
         if took:
             steps.append({"process": "core-1", "step": n, "start_ns": n * S, "end_ns": n * S + took,
@@ -45,7 +46,9 @@ def test_a_tokens_joules_are_from_the_first_arrival_to_the_last_token(tmp_path: 
 
 
 def test_counters_that_do_not_span_the_requests_tell_nothing(tmp_path: Path) -> None:
-    assert token_joules(open_run(made(tmp_path, seconds=5))) is None
+    assert token_joules(open_run(made(tmp_path / "short", seconds=5))) is None
+    assert token_joules(open_run(made(tmp_path / "rare", every=4))) is None
+    assert token_joules(open_run(made(tmp_path / "often", every=3))) is not None
 
 
 def test_a_run_without_a_board_has_no_energy(tmp_path: Path) -> None:

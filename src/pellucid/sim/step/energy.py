@@ -102,12 +102,15 @@ def fit_energy(seen: Drawn) -> Energy | None:
 
 
 def token_joules(run: RunReader) -> float | None:
-    """Null where the counters do not span the requests."""
+    """Null where the counters do not span the requests, or have no sample near their begin or end."""
     counters, span = run.rows(_COUNTERS), run.one(_SPAN)
     if len(counters) < 2 or span["start_ns"] is None or not span["tokens"]:
         return None
     times = np.array([row["time_ns"] for row in counters], np.float64)
     if not times[0] <= span["start_ns"] < span["end_ns"] <= times[-1]:
+        return None
+    edges = np.searchsorted(times, [span["start_ns"], span["end_ns"]])
+    if (times[edges] - times[np.maximum(edges - 1, 0)]).max() > LONG_S * S_NS:
         return None
     joules = np.array([row["joules"] for row in counters], np.float64)
     first, last = np.interp([span["start_ns"], span["end_ns"]], times, joules)
