@@ -24,6 +24,7 @@ from pellucid.store.read import RunReader
 JOULES = "output_token_joules"
 LEAST = 8               # chosen: intervals between samples, for three weights and how far they are off
 TAIL = 0.05             # of intervals on either side that an interval need not hold
+EDGE = 0.2              # chosen: of the requests' span; so far apart may samples about its begin and end be
 LONG_S = 3.0            # chosen: samples come each second; over a longer gap nobody knows what was drawn when
 
 # All boards at once: where one has no sample, the sum is not theirs.
@@ -110,7 +111,8 @@ def token_joules(run: RunReader) -> float | None:
     if not times[0] <= span["start_ns"] < span["end_ns"] <= times[-1]:
         return None
     edges = np.searchsorted(times, [span["start_ns"], span["end_ns"]])
-    if (times[edges] - times[np.maximum(edges - 1, 0)]).max() > LONG_S * S_NS:
+    gap_ns = (times[edges] - times[np.maximum(edges - 1, 0)]).max()
+    if gap_ns > max(LONG_S * S_NS, EDGE * (span["end_ns"] - span["start_ns"])):
         return None
     joules = np.array([row["joules"] for row in counters], np.float64)
     first, last = np.interp([span["start_ns"], span["end_ns"]], times, joules)
