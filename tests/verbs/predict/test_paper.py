@@ -173,7 +173,7 @@ EVERY = {name: config for name, config in vars(configs).items() if isinstance(co
 
 
 @pytest.mark.parametrize("name", EVERY)
-@pytest.mark.parametrize("gpu", ["h200", "mi355x"])
+@pytest.mark.parametrize("gpu", ["h200", pytest.param("mi355x", marks=pytest.mark.slow)])
 def test_every_family_has_an_answer_whose_bounds_are_bounds(tmp_path: Path, name: str, gpu: str) -> None:
     found = answer(tmp_path, EVERY[name], gpu, gpus_count=8, prompt_tokens=3000, output_tokens=100, target_ns=30e6)
     assert found["rows"]
