@@ -141,6 +141,7 @@ def test_the_same_evidence_gives_the_same_verdict_and_it_is_json() -> None:
     assert {"name", "difference", "low", "high", "p_adjusted", "floor_difference"} <= set(row)
 
 
+@pytest.mark.slow
 def test_more_prompts_find_smaller_corruptions() -> None:
     def least(prompts: int) -> float:
         own = [a for a in arms(1, Arms(prompts=prompts)) if a.arm == REFERENCE]

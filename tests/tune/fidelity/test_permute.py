@@ -49,6 +49,7 @@ def test_the_level_is_kept() -> None:
     assert low <= found <= high
 
 
+@pytest.mark.slow
 def test_answers_of_whole_numbers_with_ties_keep_the_level() -> None:
     def coarse(n: int) -> Table:
         of = drawn(n, 6)
@@ -69,6 +70,7 @@ def greedy(random: np.random.Generator) -> list[Answered]:
     return answers
 
 
+@pytest.mark.slow
 def test_greedy_answers_that_round_otherwise_keep_the_level() -> None:
     def found(n: int) -> bool:
         groups = grouped(measured(once(greedy(np.random.default_rng(n)))), [frozenset({"chat"})])

@@ -67,6 +67,7 @@ def test_a_command_that_is_not_there_is_refused_with_its_reason(tmp_path: Path) 
         start(["no-such-program"], os.environ, tmp_path / "log")
 
 
+@pytest.mark.slow
 def test_what_does_not_go_when_asked_is_killed_after_its_grace(tmp_path: Path) -> None:
     engine = start(DEAF, os.environ, tmp_path / "log")
     time.sleep(0.3)

@@ -60,7 +60,8 @@ def test_few_prompts_are_inconclusive_and_the_number_needed_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "after", "says"),
-    [("error", 0, "HTTP 500"), ("error", 20, "HTTP 500"), ("hang", 5, "no answer within"),
+    [("error", 0, "HTTP 500"), ("error", 20, "HTTP 500"),
+     pytest.param("hang", 5, "no answer within", marks=pytest.mark.slow),
      ("empty", 0, "100% of the candidate's answers are empty"), ("nan", 0, "a log-probability in the reply is None"),
      ("no_ids", 0, "no token ids"), ("no_logprobs", 0, "the reply has none"), ("tokenizer", 0, "another tokenizer"),
      ("no_model", 0, "names no model"), ("no_json", 0, "no JSON")],
@@ -73,7 +74,7 @@ def test_a_candidate_that_cannot_be_judged_failed(kind: str, after: int, says: s
     assert "the candidate" in found.reason and says in found.reason
 
 
-@pytest.mark.parametrize("kind", ["error", "hang", "empty", "nan", "no_logprobs"])
+@pytest.mark.parametrize("kind", ["error", pytest.param("hang", marks=pytest.mark.slow), "empty", "nan", "no_logprobs"])
 def test_a_reference_that_cannot_judge_is_blind(kind: str) -> None:
     plan = Plan((2 if kind == "hang" else 60) * S_NS, max_tokens=8)
     with small_engine() as candidate, small_engine(kind) as wrong:
