@@ -41,6 +41,7 @@ def compared(of: Table, draws: int = 199, seed: int = 0, groups: list[frozenset[
     return compare(grouped(of, groups or ALL), draws, 0.05, np.random.default_rng(seed))
 
 
+@pytest.mark.slow
 def test_the_level_is_kept() -> None:
     """Of 1,000 tables without any difference 5 in 100 are found at 5 %, as far as a binomial strays in 999 of 1,000."""
     groups = [*ALL, frozenset({"chat"}), frozenset({"code"})]

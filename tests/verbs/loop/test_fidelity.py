@@ -51,6 +51,7 @@ def test_other_weights_are_different() -> None:
     assert found.forced is not None and found.forced.word == "different"
 
 
+@pytest.mark.slow
 def test_few_prompts_are_inconclusive_and_the_number_needed_is_told() -> None:
     with small_engine() as one, small_engine() as other:
         found = judged(one, other, prompts=4)
@@ -107,6 +108,7 @@ def test_a_budget_that_ends_between_is_told() -> None:
     assert "16 of 32 prompts were used in the time there was" in found.notes
 
 
+@pytest.mark.slow
 def test_prompts_that_do_not_fit_are_left_out_and_counted() -> None:
     prompts = [Prompt("chat", tuple(range(2, 2 + n)), 24) for n in (20, 30, 500)]
     with small_engine() as one, small_engine() as other:

@@ -155,6 +155,7 @@ def test_a_lease_ends_by_itself_and_who_renews_too_late_is_told(two: Processes) 
     assert revert(desk).changes == ()
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_undone_later_by_somebody_else(two: Processes) -> None:
     desk = open_desk(two.rings, "a test")
     set_values(desk, {"sequence_cap": 4}, 0.5)
