@@ -71,7 +71,9 @@ class Target:
 
 
 class Hook:
-    """One installed hook: its errors, its cost, and whether it still looks."""
+    """One installed hook: its errors, its cost, and whether it still looks. Slots: `on` is read in every call."""
+
+    __slots__ = ("after", "before", "errors_count", "last_error", "on", "on_silence", "target")
 
     def __init__(self, target: Target, before: Optional[Before] = None, after: Optional[After] = None) -> None:
         self.target, self.before, self.after = target, before, after
@@ -187,6 +189,8 @@ class Hook:
 
 class StepHook(Hook):
     """For a method called once a step. `before` must be trivial: it is not clocked."""
+
+    __slots__ = ("step_after",)
 
     def __init__(self, target: Target, after: StepAfter, before: Optional[Before] = None) -> None:
         super().__init__(target, before)

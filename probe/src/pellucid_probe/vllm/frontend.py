@@ -105,6 +105,8 @@ class Frontend:
 class DeliverHook(Hook):
     """Once a step; flat, as the engine core's hooks are."""
 
+    __slots__ = ("governor", "outbox")
+
     def __init__(self, outbox: Outbox, governor: Governor) -> None:
         super().__init__(DELIVER)
         self.outbox, self.governor = outbox, governor

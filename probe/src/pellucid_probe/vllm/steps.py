@@ -50,6 +50,8 @@ class Steps:
 
 
 class ScheduleHook(Hook):
+    __slots__ = ("steps",)
+
     def __init__(self, steps: Steps) -> None:
         super().__init__(SCHEDULE)
         self.steps = steps
@@ -101,6 +103,8 @@ class ScheduleHook(Hook):
 
 
 class UpdateHook(Hook):
+    __slots__ = ("steps",)
+
     def __init__(self, steps: Steps) -> None:
         super().__init__(UPDATE)
         self.steps = steps

@@ -99,6 +99,8 @@ class Worker:
 class ExecuteHook(Hook):
     """As flat as the engine core's: a call of ours that the engine made cold costs as much as all of this does warm."""
 
+    __slots__ = ("worker",)
+
     def __init__(self, worker: Worker) -> None:
         super().__init__(EXECUTE)
         self.worker = worker
@@ -138,6 +140,8 @@ class ExecuteHook(Hook):
 
 
 class ForwardHook(Hook):
+    __slots__ = ("worker",)
+
     def __init__(self, worker: Worker) -> None:
         super().__init__(FORWARD)
         self.worker = worker
@@ -166,6 +170,8 @@ class ForwardHook(Hook):
 
 
 class SampleHook(Hook):
+    __slots__ = ("worker",)
+
     def __init__(self, target: Target, worker: Worker) -> None:
         super().__init__(target)
         self.worker = worker
