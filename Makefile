@@ -11,7 +11,7 @@ SIGHTED := .models/tiny-sighted/made
 PYTEST := $(PELLUCID) -m pytest -q
 export PYTORCH_INDEX
 
-.PHONY: setup engine both demo demo-tune test test-verdicts check bench
+.PHONY: setup engine both demo demo-tune test test-verdicts check static unit bench
 .DELETE_ON_ERROR:
 
 setup: .venv/made
@@ -37,11 +37,19 @@ test: both .prometheus/made
 test-verdicts: both
 	$(PYTEST) -m verdict
 
+# Two at a time: mypy has one core for itself, and tests wait for processes and clocks now and then. Byte code is kept
+# whatever the environment says: without it every worker compiles all tests, and rewrites their asserts, each time.
+check: export PYTHONDONTWRITEBYTECODE =
 check: setup
+	@$(MAKE) --no-print-directory -j2 --output-sync=target static unit
+
+static:
 	.venv/bin/ruff check .
-	.venv/bin/mypy
 	.venv/bin/lint-imports
-	$(PYTEST) -n 2 -m "not engine and not slow"
+	.venv/bin/mypy
+
+unit:
+	$(PYTEST) -n 2 --dist worksteal -m "not engine and not slow"
 
 bench: both
 	$(PELLUCID) -m bench

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -11,6 +12,12 @@ from hypothesis import settings
 settings.register_profile("quick", max_examples=5, deadline=None)
 settings.register_profile("thorough", max_examples=30, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and what they import stay to the end: the collector need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"

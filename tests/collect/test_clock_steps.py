@@ -69,6 +69,7 @@ def recorded(root: Path, wall: Wall, jumps: dict[int, int]) -> tuple[dict[str, l
     return {t: run.rows(f"SELECT * FROM {t}") for t in TABLES}, anchors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jumps", [{20: HOUR_NS}, {20: -HOUR_NS}, {15: HOUR_NS, 30: -2 * HOUR_NS, 45: 5_000_000}],
                          ids=["forward", "back", "again and again"])  # fmt: skip
 def test_a_wall_clock_that_is_set_while_recording_changes_no_row(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from pellucid.core.units import unit_of
 from pellucid.diagnose.cases import case_evidence, run_case
 from pellucid.diagnose.evidence import WHOLE
 from pellucid.diagnose.registry import all_rules, rule_files
-from pellucid.diagnose.rule import Case, Rule
+from pellucid.diagnose.rule import Case, Rule, Verdict
 from pellucid.diagnose.run import diagnose
 from pellucid.store.read import open_run
 from pellucid.store.schema import TABLES
@@ -24,9 +25,15 @@ every_case = pytest.mark.parametrize(("rule", "case"), CASES, ids=[f"{r.id}: {c.
 FILES = {f"{p.parent.name}.{p.stem}": p for p in rule_files()}
 
 
+@cache
+def judged(rule_id: str, name: str) -> Verdict:
+    """Once for all tests: a store is made of a case's tables each time."""
+    return next(run_case(rule, case) for rule, case in CASES if (rule.id, case.name) == (rule_id, name))
+
+
 @every_case
 def test_a_case_gives_its_outcome_and_its_words(rule: Rule, case: Case) -> None:
-    verdict = run_case(rule, case)
+    verdict = judged(rule.id, case.name)
     assert verdict.kind == case.kind, verdict.says
     assert case.says in verdict.says
 
@@ -97,7 +104,7 @@ def test_gains_and_moves_are_in_the_catalog(rule: Rule) -> None:
     moves = {m.knob for m in rule.moves}
     assert moves <= set(knobs())
     for case in (c for c in rule.cases if c.kind == "found"):
-        verdict = run_case(rule, case)
+        verdict = judged(rule.id, case.name)
         assert verdict.gain is not None
         assert verdict.gain.metric in metrics()
         assert 0 <= verdict.gain.low_ratio <= verdict.gain.high_ratio
@@ -107,7 +114,7 @@ def test_gains_and_moves_are_in_the_catalog(rule: Rule) -> None:
 @every_rule
 def test_a_finding_has_a_move_with_a_value_in_the_knobs_range(rule: Rule) -> None:
     for case in (c for c in rule.cases if c.kind == "found"):
-        targets = run_case(rule, case).targets
+        targets = judged(rule.id, case.name).targets
         assert targets or not rule.moves     # what to do may lie outside of the engine
         assert all(knobs()[k].low <= v <= knobs()[k].high for k, v in targets.items())
 

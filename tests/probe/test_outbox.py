@@ -94,14 +94,3 @@ def test_a_silenced_outbox_takes_nothing_more(box: tuple[Outbox, RingReader]) ->
     put(ONE, 2)
     outbox.flush()
     assert reader.poll() == []
-
-
-def test_what_was_appended_without_a_look_is_relieved_above_the_limit_only(box: tuple[Outbox, RingReader]) -> None:
-    outbox, reader = box
-    for value in range(FULL):
-        outbox.append((ONE, value))
-    outbox.relieve()
-    assert reader.poll() == []
-    outbox.append((ONE, FULL))
-    outbox.relieve()
-    assert numbers(reader, 1) == list(range(FULL + 1))

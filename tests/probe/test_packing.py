@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pellucid_probe import records
 from pellucid_probe.vllm.packing import KEPT_STEPS, Packer
+
+
+class Status(Enum):
+    FINISHED_LENGTH_CAPPED = 1
 
 
 @dataclass
@@ -44,7 +49,7 @@ def add(packer: Packer, request_id: str) -> int:
 
 
 def free(packer: Packer, request_id: str) -> int:
-    (kind, payload), = packer.freed((request_id, 1, 0, 2, 3, 4, "FINISHED_LENGTH_CAPPED"))
+    (kind, payload), = packer.freed((request_id, 1, 0, 2, 3, 4, Status.FINISHED_LENGTH_CAPPED))
     assert kind == records.FINISH
     freed = records.unpack_finish(payload)
     assert freed[1:] == (1, 0, 2, 3, 4, "length")

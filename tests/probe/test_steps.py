@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from pellucid_probe import records
-from pellucid_probe.outbox import Outbox
+from pellucid_probe.outbox import FULL, Outbox
 from pellucid_probe.ring import SEGMENT_BYTES, RingReader, RingWriter
 from pellucid_probe.vllm.kv import KvFlow
 from pellucid_probe.vllm.packing import Packer, reason
-from pellucid_probe.vllm.steps import ScheduleHook, Steps, UpdateHook
+from pellucid_probe.vllm.steps import READ_EVERY, ScheduleHook, Steps, UpdateHook
 
 from tests.probe.test_packing import New, Output, Outputs, Plan
 
@@ -164,3 +164,11 @@ def test_nobody_waits_when_everybody_alive_runs_and_else_the_engine_is_asked(
     steps.outbox.flush()
     (seen,) = [records.unpack_step(payload) for kind, payload in reader.poll() if kind == records.STEP]
     assert (seen.running, seen.waiting) == (2, waiting)
+
+
+def test_a_hook_flushes_where_our_thread_does_not_keep_up(box: Any) -> None:
+    steps, _ = box
+    engine = sys.modules["vllm.v1.core.sched.scheduler"].Scheduler([ones("a") for _ in range(FULL + 2 * READ_EVERY)])
+    for _ in range(FULL + 2 * READ_EVERY):
+        engine.update_from_output(engine.schedule(), model_runner_output=None)
+    assert len(steps.outbox.waiting) < FULL

@@ -75,6 +75,7 @@ Expiry(Path(sys.argv[1]), Retention(retain_bytes=1)).tick(0)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["replace", "unlink"])
 def test_a_kill_while_the_minute_is_written_or_before_the_steps_go_counts_each_step_once(
     tmp_path: Path, moment: str

@@ -137,6 +137,7 @@ def test_what_the_engine_only_requires_is_unchecked_until_it_is_shown(tmp_path: 
     assert shown["facts"]["request.http_arrival"]["state"] == "visible"
 
 
+@pytest.mark.slow
 def test_a_version_is_had_from_pip(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

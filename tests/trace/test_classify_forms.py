@@ -38,6 +38,7 @@ TWINS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @given(TEXTS, st.one_of(st.none(), st.text()))
 @example("", "")
 @example("<" * 3000, "::")

@@ -146,6 +146,7 @@ def test_a_torch_trace_is_known_by_what_stands_first(head: bytes) -> None:
     assert refusal(head) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [
     "nsys_ncu/rtx3080_mock.sqlite", "nsys_ncu/healthy_1pct.sqlite", "nsys_ncu/dsocr_rtx5090/ncu/k0001_ncu.details.csv",
     "nsys_ncu/dsocr_rtx5090/nsys_per-stage_decode_nsys_summary_cuda_gpu_kern_sum.csv",

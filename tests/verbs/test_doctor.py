@@ -123,7 +123,7 @@ def test_a_python_without_an_engine_cannot_answer(tmp_path: Path) -> None:
         ("echo '{\"engine\": \"vllm\", \"engine_version\": \"\", \"facts\": {}}'", CannotAnswer, "has no vLLM"),
         ("echo 'boom' >&2; exit 1", Failed, "ended with an error: boom"),
         ("echo 'no json here'", Failed, "printed no JSON object"),
-        ("sleep 5", Failed, "gave no answer"),
+        pytest.param("sleep 5", Failed, "gave no answer", marks=pytest.mark.slow),
     ],
 )
 def test_a_plan_that_cannot_be_made_says_why(tmp_path: Path, script: str, error: type[Exception], says: str) -> None:

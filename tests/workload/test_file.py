@@ -92,6 +92,7 @@ def test_a_request_without_a_prompt_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "w")
 
 
+@pytest.mark.slow
 def test_a_damaged_or_cut_file_is_refused_or_is_the_same(tmp_path: Path) -> None:
     workload = made(*(Request(i + 1, 5, i) for i in range(500)))
     write(workload, tmp_path / "w")

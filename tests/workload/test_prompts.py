@@ -110,6 +110,7 @@ def test_any_tree_of_blocks_is_the_tree_of_the_prompts(paths: list[tuple[list[in
             assert alike(made[i], made[j]) == wanted
 
 
+@pytest.mark.slow
 def test_prompts_of_a_public_trace_share_what_its_blocks_share() -> None:
     """Counted on the tokens themselves, by a set of their 512-token prefixes, for its first 300 requests."""
     path = shared_data("workload_traces/mooncake_fast25_conversation_trace.jsonl.gz")

@@ -204,6 +204,7 @@ PUBLIC = (("azure_llm_2023_code.csv.gz", 8819), ("llmservingsim_example_trace.js
           ("vidur_arxiv_summarization_lengths.csv.gz", 28257))  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "count"), PUBLIC)
 def test_every_public_trace_imports_whole(tmp_path: Path, name: str, count: int) -> None:
     found = read_any([shared_data(f"workload_traces/{name}")], KEY, Draw())

@@ -110,6 +110,7 @@ CLIENTS = ("language_m-large_chunk-109", "language_m-large_chunk-74", "language_
            "reason_deepseek-r1_chunk-61")  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLIENTS)
 def test_every_public_client_can_be_drawn(name: str) -> None:
     pair = [shared_data(f"workload_traces/servegen/{name}-{part}.gz") for part in ("dataset.json", "trace.csv")]

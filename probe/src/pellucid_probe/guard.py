@@ -71,7 +71,9 @@ class Target:
 
 
 class Hook:
-    """One installed hook: its errors, its cost, and whether it still looks."""
+    """One installed hook: its errors, its cost, and whether it still looks. Slots: `on` is read in every call."""
+
+    __slots__ = ("after", "before", "errors_count", "last_error", "on", "on_silence", "target")
 
     def __init__(self, target: Target, before: Optional[Before] = None, after: Optional[After] = None) -> None:
         self.target, self.before, self.after = target, before, after
@@ -188,6 +190,8 @@ class Hook:
 class StepHook(Hook):
     """For a method called once a step. `before` must be trivial: it is not clocked."""
 
+    __slots__ = ("step_after",)
+
     def __init__(self, target: Target, after: StepAfter, before: Optional[Before] = None) -> None:
         super().__init__(target, before)
         self.step_after = after
@@ -241,31 +245,34 @@ def argument(args: Tuple[Any, ...], kwargs: "dict[str, Any]", index: int, name: 
 class Governor:
     """Keeps our cost in a process below its budget: samples optional records first, then drops them.
 
-    It looks once in WINDOW units of work (a step, a batch of outputs). The budget of a window is the larger of
+    It looks once in WINDOW units of work (a step, a batch of outputs), on the thread that packs them: the hooks read
+    `level` and no more, while it is 0. The budget of a window is the larger of
     BUDGET_NS a unit, scaled up with batches above 256 requests, and one percent of the time the window took.
     """
 
     BUDGET_NS = 10_000
     WINDOW = 512
     SAMPLE_EVERY = 8
-    __slots__ = ("_cost_ns", "_from", "left", "level")
+    __slots__ = ("_asked", "_cost_ns", "_from", "_left", "level")
 
     def __init__(self, cost_ns: Callable[[], int]) -> None:
         self.level = 0          # 0 everything · 1 optional records one in SAMPLE_EVERY · 2 none
-        self.left = 1           # units until the next look
+        self._asked = 0         # how often, above level 0
+        self._left = 1          # units until the next look
         self._cost_ns = cost_ns
         self._from: Optional[Tuple[int, int]] = None     # cost and time when the window began
 
-    def wants_optional(self, time_ns: int, requests: int) -> bool:
-        """Whether to write an optional record of this unit.
+    def wants_optional(self) -> bool:
+        """Whether to note an optional record of this unit. Need not be asked while `level` is 0."""
+        self._asked += 1
+        return self.level == 0 or (self.level == 1 and self._asked % self.SAMPLE_EVERY == 0)
 
-        The caller counts `left` down first, and need not call while units are left and `level` is 0: that is every
-        step but one in 512, and a call is half of what the rest of such a hook costs.
-        """
-        if self.left <= 0:
-            self.left = self.WINDOW
+    def packed(self, time_ns: int, requests: int) -> None:
+        """An optional record of a unit that ended then; while sampling it stands for those left out before it."""
+        self._left -= self.SAMPLE_EVERY if self.level else 1
+        if self._left <= 0:
+            self._left = self.WINDOW
             self._look(time_ns, requests)
-        return self.level == 0 or (self.level == 1 and self.left % self.SAMPLE_EVERY == 0)
 
     def _look(self, time_ns: int, requests: int) -> None:
         cost_ns = self._cost_ns()

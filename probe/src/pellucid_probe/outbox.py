@@ -19,7 +19,6 @@ from typing import Any, Callable, Deque, Iterable, List, Tuple
 from pellucid_probe.ring import Record, RingWriter
 
 FULL = 512              # waiting records above which a hook flushes itself
-RELIEVE_EVERY = 64      # records of a hook that appends by itself between its looks at what waits
 
 Pack = Callable[[Any], "Iterable[Record]"]
 
@@ -29,36 +28,31 @@ class Outbox:
         self.ring = ring
         self.cost_ns = 0
         self.errors_count = 0
-        self._waiting: Deque[Tuple[Pack, Any]] = deque()
+        self.waiting: Deque[Tuple[Pack, Any]] = deque()     # a hook of a step looks at its length by itself
         self._silent = False
-        self.append = self._waiting.append    # of (pack, values); for a hook that calls `relieve` now and then
+        self.append = self.waiting.append     # of (pack, values); for a hook that looks
         self._lock = threading.Lock()
         self._bell = threading.Lock()         # held but between `wake` and the `wait` that hears it
         self._bell.acquire()
 
     def put(self, pack: Pack, values: Any) -> None:
         """`values` must not change afterwards."""
-        self._waiting.append((pack, values))
-        if len(self._waiting) > FULL:
-            self.flush()
-
-    def relieve(self) -> None:
-        """Flushes if our thread does not keep up."""
-        if len(self._waiting) > FULL:
+        self.waiting.append((pack, values))
+        if len(self.waiting) > FULL:
             self.flush()
 
     def flush(self) -> bool:
         """Whether anything waited. Does nothing while another thread is at it."""
         if self._silent:
-            self._waiting.clear()
-        if not self._waiting or not self._lock.acquire(False):
+            self.waiting.clear()
+        if not self.waiting or not self._lock.acquire(False):
             return False
         start = time.thread_time_ns()    # CPU time: waiting for the interpreter lock costs nobody anything
         spent: List[Any] = []
         packed: List[Record] = []
         try:
-            while self._waiting:
-                entry = self._waiting.popleft()
+            while self.waiting:
+                entry = self.waiting.popleft()
                 spent.append(entry)
                 pack, values = entry
                 try:
@@ -86,7 +80,7 @@ class Outbox:
     def silence(self) -> None:
         """Forgets what waits and writes nothing more."""
         self._silent = True
-        self._waiting.clear()
+        self.waiting.clear()
 
 
 def one(kind: int, pack: Callable[[Any], bytes]) -> Pack:

@@ -9,7 +9,7 @@ Counts only. What they cost in parameters is in `tensors`, in cache in `cache`, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pellucid.physics.formats import BF16, Format
@@ -169,6 +169,13 @@ class Geometry:
     quantization: Quantization = PLAIN
     names: Names = USUAL
     left_out: tuple[str, ...] = ()         # parts of the checkpoint that are not counted, such as a vision tower
+    _hash: int = field(init=False, repr=False, compare=False)    # made once: what is kept by geometry asks often
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.model_type, self.layers, self.mtp_layers, self.quantization)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def moe(self) -> Moe | None:

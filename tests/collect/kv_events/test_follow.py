@@ -103,6 +103,7 @@ def test_two_ranks_are_two_sources(tmp_path: Path) -> None:
         assert rows == [{"process": "kv_events-0", "dp_rank": 0}, {"process": "kv_events-1", "dp_rank": 1}]
 
 
+@pytest.mark.slow
 def test_a_huge_batch_and_a_long_burst_arrive_whole(tmp_path: Path) -> None:
     with Publisher() as p:
         f = Following(tmp_path, p)

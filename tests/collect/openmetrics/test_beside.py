@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pellucid.collect.loop import record
 from pellucid.collect.openmetrics import address
 from pellucid.collect.openmetrics.beside import Beside
@@ -51,6 +53,7 @@ def test_an_engine_that_does_not_serve_yet_leaves_no_row_and_one_that_fails_late
     assert [row[metric] for row in rows].count("scrape_failed_count") == served.pages_count - 3
 
 
+@pytest.mark.slow
 def test_the_recorder_writes_them_into_its_run(tmp_path: Path) -> None:
     (tmp_path / "rings").mkdir()
     with serving(ok(PAGE % 3), ok(PAGE % 8)) as served:

@@ -127,6 +127,7 @@ def test_a_child_that_goes_wrong_is_told(ask: Ask, body: str, kind: type[Pelluci
     assert (type(found), words in str(found)) == (kind, True), found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("body", "words"), [
     ("hear(); print('busy', file=sys.stderr, flush=True); time.sleep(60)", "silent for 1 s. Its last lines:\n  busy"),
     ("ready(); hear_requests(); time.sleep(60)", "silent for 1 s"),
@@ -143,6 +144,7 @@ def test_a_silent_child_is_given_up_and_ended(ask: Ask, tmp_path: Path, body: st
         os.kill(int(pid.read_text()), 0)
 
 
+@pytest.mark.slow
 def test_a_child_that_reads_nothing_is_given_up(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[__name__], "ASKED", [Request(n, 1, 1) for n in range(20_000)])
     assert "has read nothing for 1 s" in str(fault(ask, "ready(); time.sleep(60)", Limits(10, 1)))

@@ -51,6 +51,7 @@ def test_the_total_is_as_measured_although_some_steps_are_far_off() -> None:
     assert float(shape.std()) < 0.07                     # the shape is that of the others
 
 
+@pytest.mark.slow
 def test_the_interval_holds_for_stretches_that_come_later() -> None:
     held = 0
     for seed in range(40):

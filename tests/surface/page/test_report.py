@@ -163,6 +163,7 @@ def test_a_trial_that_was_not_taken_back_is_told_first() -> None:
     assert words.index("Trial 1 was not rolled back: pid 7 is up") < words.index("Conditions")
 
 
+@pytest.mark.slow
 def test_two_hundred_trials_are_one_page_below_ten_megabytes() -> None:
     entries = journal(*many(200))
     outcomes: dict[int, Measured | str] = dict.fromkeys(range(1, 201), outcome(1.0, 60))

@@ -42,12 +42,14 @@ def t_test_is_ever_below(gains: Floats) -> bool:
     return any(stats.ttest_1samp(gains[:count], 0, alternative="greater").pvalue < LEVEL for count in counts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES)
 def test_looking_after_each_pair_costs_no_level(noise: str) -> None:
     called = sum(bounds(gains, LEVEL).low[-1] > 0 for gains in tossed(noise))
     assert called / TRIALS <= ALLOWED
 
 
+@pytest.mark.slow
 def test_the_true_effect_is_inside_as_often_as_said() -> None:
     missed = 0
     for gains in tossed("heavy"):
@@ -56,6 +58,7 @@ def test_the_true_effect_is_inside_as_often_as_said() -> None:
     assert missed / TRIALS <= 2 * ALLOWED
 
 
+@pytest.mark.slow
 def test_a_t_test_looked_at_as_often_is_over_its_level() -> None:
     called = sum(t_test_is_ever_below(gains) for gains in tossed("gaussian")[:100])
     assert called / 100 > ALLOWED

@@ -24,6 +24,7 @@ def all_signs(scatter: Floats) -> list[Floats]:
     return [scatter * np.array(signs) for signs in itertools.product((-1.0, 1.0), repeat=len(scatter))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scatter", SCATTER.values(), ids=SCATTER)
 def test_of_all_ways_the_coin_can_fall_no_more_than_the_level_are_ever_called_better(scatter: Floats) -> None:
     level = 0.05

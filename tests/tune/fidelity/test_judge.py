@@ -28,6 +28,7 @@ def test_equal_arms_are_the_same() -> None:
     assert "of tokens would be found" in found.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.7, 1.3])
 def test_another_temperature_is_different(temperature: float) -> None:
     found = judged(replace(SAME, temperature=temperature))
@@ -65,6 +66,7 @@ def test_a_task_of_few_prompts_is_judged_with_the_others_only() -> None:
     assert found.notes == ("judged among all only, with fewer than 8 prompts: code",)
 
 
+@pytest.mark.slow
 def test_other_distributions_of_the_same_tokens_are_different() -> None:
     found = judged(SAME, noise=0.5)
     assert found.word == "different"
@@ -141,6 +143,7 @@ def test_the_same_evidence_gives_the_same_verdict_and_it_is_json() -> None:
     assert {"name", "difference", "low", "high", "p_adjusted", "floor_difference"} <= set(row)
 
 
+@pytest.mark.slow
 def test_more_prompts_find_smaller_corruptions() -> None:
     def least(prompts: int) -> float:
         own = [a for a in arms(1, Arms(prompts=prompts)) if a.arm == REFERENCE]

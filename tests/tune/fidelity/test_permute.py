@@ -41,6 +41,7 @@ def compared(of: Table, draws: int = 199, seed: int = 0, groups: list[frozenset[
     return compare(grouped(of, groups or ALL), draws, 0.05, np.random.default_rng(seed))
 
 
+@pytest.mark.slow
 def test_the_level_is_kept() -> None:
     """Of 1,000 tables without any difference 5 in 100 are found at 5 %, as far as a binomial strays in 999 of 1,000."""
     groups = [*ALL, frozenset({"chat"}), frozenset({"code"})]
@@ -49,6 +50,7 @@ def test_the_level_is_kept() -> None:
     assert low <= found <= high
 
 
+@pytest.mark.slow
 def test_answers_of_whole_numbers_with_ties_keep_the_level() -> None:
     def coarse(n: int) -> Table:
         of = drawn(n, 6)
@@ -69,6 +71,7 @@ def greedy(random: np.random.Generator) -> list[Answered]:
     return answers
 
 
+@pytest.mark.slow
 def test_greedy_answers_that_round_otherwise_keep_the_level() -> None:
     def found(n: int) -> bool:
         groups = grouped(measured(once(greedy(np.random.default_rng(n)))), [frozenset({"chat"})])

@@ -169,6 +169,7 @@ def test_the_evidence_of_a_trial_that_broke_is_found() -> None:
     assert outcomes_named(entries) == {1: {"outcome": "/f"}, 2: {"outcome": "/g"}}
 
 
+@pytest.mark.slow
 def test_two_hundred_trials_are_folded_within_seconds() -> None:
     entries = journal(*many(200))
     outcomes: dict[int, Measured | str] = dict.fromkeys(range(1, 201), outcome(1.0, 60))

@@ -67,6 +67,7 @@ def test_a_command_that_is_not_there_is_refused_with_its_reason(tmp_path: Path) 
         start(["no-such-program"], os.environ, tmp_path / "log")
 
 
+@pytest.mark.slow
 def test_what_does_not_go_when_asked_is_killed_after_its_grace(tmp_path: Path) -> None:
     engine = start(DEAF, os.environ, tmp_path / "log")
     time.sleep(0.3)
@@ -76,6 +77,7 @@ def test_what_does_not_go_when_asked_is_killed_after_its_grace(tmp_path: Path) -
     assert left(engine) == []
 
 
+@pytest.mark.slow
 def test_children_outside_the_session_go_too(tmp_path: Path) -> None:
     engine = start([*FAMILY[:2], FAMILY[2].replace("301", "3017.25")], os.environ, tmp_path / "log")
     assert within(5, lambda: bool(sleepers("sleep 3017.25")))
@@ -84,6 +86,7 @@ def test_children_outside_the_session_go_too(tmp_path: Path) -> None:
     assert left(engine) == []
 
 
+@pytest.mark.slow
 def test_children_of_an_engine_that_died_go_too(tmp_path: Path) -> None:
     engine = start(["sh", "-c", "setsid sleep 3018.25 & sleep 0.3; kill -9 $$"], os.environ, tmp_path / "log")
     assert within(5, lambda: engine.code() is not None)

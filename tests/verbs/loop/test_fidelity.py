@@ -51,6 +51,7 @@ def test_other_weights_are_different() -> None:
     assert found.forced is not None and found.forced.word == "different"
 
 
+@pytest.mark.slow
 def test_few_prompts_are_inconclusive_and_the_number_needed_is_told() -> None:
     with small_engine() as one, small_engine() as other:
         found = judged(one, other, prompts=4)
@@ -60,7 +61,8 @@ def test_few_prompts_are_inconclusive_and_the_number_needed_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "after", "says"),
-    [("error", 0, "HTTP 500"), ("error", 20, "HTTP 500"), ("hang", 5, "no answer within"),
+    [("error", 0, "HTTP 500"), ("error", 20, "HTTP 500"),
+     pytest.param("hang", 5, "no answer within", marks=pytest.mark.slow),
      ("empty", 0, "100% of the candidate's answers are empty"), ("nan", 0, "a log-probability in the reply is None"),
      ("no_ids", 0, "no token ids"), ("no_logprobs", 0, "the reply has none"), ("tokenizer", 0, "another tokenizer"),
      ("no_model", 0, "names no model"), ("no_json", 0, "no JSON")],
@@ -73,7 +75,7 @@ def test_a_candidate_that_cannot_be_judged_failed(kind: str, after: int, says: s
     assert "the candidate" in found.reason and says in found.reason
 
 
-@pytest.mark.parametrize("kind", ["error", "hang", "empty", "nan", "no_logprobs"])
+@pytest.mark.parametrize("kind", ["error", pytest.param("hang", marks=pytest.mark.slow), "empty", "nan", "no_logprobs"])
 def test_a_reference_that_cannot_judge_is_blind(kind: str) -> None:
     plan = Plan((2 if kind == "hang" else 60) * S_NS, max_tokens=8)
     with small_engine() as candidate, small_engine(kind) as wrong:
@@ -106,6 +108,7 @@ def test_a_budget_that_ends_between_is_told() -> None:
     assert "16 of 32 prompts were used in the time there was" in found.notes
 
 
+@pytest.mark.slow
 def test_prompts_that_do_not_fit_are_left_out_and_counted() -> None:
     prompts = [Prompt("chat", tuple(range(2, 2 + n)), 24) for n in (20, 30, 500)]
     with small_engine() as one, small_engine() as other:

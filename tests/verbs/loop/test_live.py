@@ -141,6 +141,7 @@ def test_one_at_a_time_holds_an_engine(two: Processes) -> None:
     assert {c.new for c in revert(again).changes} == {16}
 
 
+@pytest.mark.slow
 def test_a_lease_ends_by_itself_and_who_renews_too_late_is_told(two: Processes) -> None:
     desk = open_desk(two.rings, "a test")
     set_values(desk, {"sequence_cap": 4}, 0.3)
@@ -154,6 +155,7 @@ def test_a_lease_ends_by_itself_and_who_renews_too_late_is_told(two: Processes) 
     assert revert(desk).changes == ()
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_undone_later_by_somebody_else(two: Processes) -> None:
     desk = open_desk(two.rings, "a test")
     set_values(desk, {"sequence_cap": 4}, 0.5)
@@ -178,6 +180,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_controller_leaves_nothing_behind(two: Processes) -> None:
     child = subprocess.Popen([sys.executable, "-c", CONTROLLER, str(two.rings)], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None

@@ -71,6 +71,7 @@ def test_a_run_of_another_engine_or_too_short_is_refused() -> None:
         what_if(GOLDEN / "kv-fits", Wish())
 
 
+@pytest.mark.slow
 def test_the_same_batches_on_a_slower_machine_are_told_from_another_load() -> None:
     checked = check(GOLDEN / "healthy", GOLDEN / "sequence-cap")
     assert any("times what the twin says of the very same steps" in note for note in checked.notes)

@@ -13,6 +13,7 @@ from tests.workload.documents.test_otlp import TWO
 from tests.workload.trace_files import trace
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [AIPERF, SWEEP, TWO], ids=["aiperf", "guidellm", "otlp"])
 def test_requests_are_never_more_than_those_of_the_file(tmp_path: Path, text: str) -> None:
     whole = len(trace(tmp_path, text))

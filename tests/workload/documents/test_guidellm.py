@@ -103,6 +103,7 @@ def test_an_answer_that_was_not_counted_is_null(tmp_path: Path) -> None:
     assert columns(trace(tmp_path, report(benchmark("constant", [request(5.0, 4, None)]))), *LENGTHS) == [(0, 4, None)]
 
 
+@pytest.mark.slow
 def test_a_report_cut_anywhere_gives_its_whole_requests(tmp_path: Path) -> None:
     whole = columns(trace(tmp_path, SWEEP), *LENGTHS)
     seen = set()

@@ -126,6 +126,7 @@ def test_a_moment_that_is_not_known_is_null(tmp_path: Path) -> None:
 TWO = TEXT + "\n" + export(span(200, old(30, 3)), span(300, old(40, 4)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [TEXT, TWO], ids=["a document", "lines"])
 def test_a_file_cut_anywhere_gives_its_whole_spans(tmp_path: Path, text: str) -> None:
     whole, seen = columns(trace(tmp_path, text), *LENGTHS), set()

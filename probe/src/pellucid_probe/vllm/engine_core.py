@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Tuple
+from typing import Any, Callable, Dict, Tuple
 
 from pellucid_probe import records
-from pellucid_probe.guard import Hook, StepHook, Target, argument, now_ns
+from pellucid_probe.guard import COST, Hook, StepHook, Target, argument, now_ns
 from pellucid_probe.process import Process
 from pellucid_probe.vllm.config import architecture, effective, kv_cache_bytes, kv_context_blocks
 from pellucid_probe.vllm.kv import KvFlow
@@ -55,7 +55,7 @@ class EngineCore:
             ADD: Hook(ADD, before=self._added),
             PREPROCESS: Hook(PREPROCESS, after=_carry_external_id),
             PREEMPT: Hook(PREEMPT, before=self._preempting),
-            FREE: Hook(FREE, before=self._freeing),
+            FREE: FreeHook(self),
         }
         for fact, targets in TARGETS.items():
             process.see(fact, self.kv.hooks if fact == "kv.flow" else [hooks[t] for t in targets])
@@ -180,20 +180,43 @@ class EngineCore:
         steps.preempted += 1
         steps.preempted_tokens += lost
         self.process.outbox.put(self.packer.preempted, (request.request_id, steps.scheduled + 1, now_ns(), lost))
-        self._letting_go(args[0], request, False)
+        self.letting_go(args[0], request, False)
 
-    def _freeing(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
-        request = argument(args, kwargs, 1, "request")
-        self._letting_go(args[0], request, True)
-        self.process.outbox.put(self.packer.freed, (
-            request.request_id, now_ns(), self.steps.updating, request.num_output_tokens, request.num_computed_tokens,
-            request.num_preemptions, request.status.name,
-        ))  # fmt: skip
-
-    def _letting_go(self, scheduler: Any, request: Any, for_good: bool) -> None:
+    def letting_go(self, scheduler: Any, request: Any, for_good: bool) -> None:
         if self.kv.lives is not None:
             blocks = scheduler.kv_cache_manager.get_blocks(request.request_id).blocks
             self.process.outbox.put(self.lives.let_go, (request.request_id, blocks, request.block_hashes, for_good))
+
+
+class FreeHook(Hook):
+    """Many a step where a batch ends together; flat, as the hooks of a step are."""
+
+    __slots__ = ("core",)
+
+    def __init__(self, core: EngineCore) -> None:
+        super().__init__(FREE)
+        self.core = core
+
+    def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        core, steps, kv, cost = self.core, self.core.steps, self.core.kv, COST
+        append, pack = core.process.outbox.append, core.packer.freed
+
+        def _free_request(scheduler: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.on:
+                start_ns = now_ns()
+                try:
+                    if kv.lives is not None:
+                        core.letting_go(scheduler, request, True)
+                    append((pack, (
+                        request.request_id, start_ns, steps.updating, request.num_output_tokens,
+                        request.num_computed_tokens, request.num_preemptions, request.status,
+                    )))  # fmt: skip
+                except Exception as error:
+                    self.fail(error)
+                cost.ns += now_ns() - start_ns
+            return original(scheduler, request, *args, **kwargs)
+
+        return _free_request
 
 
 def _carry_external_id(_state: State, result: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:

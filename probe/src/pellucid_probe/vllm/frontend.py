@@ -10,12 +10,13 @@ The HTTP facts travel to ARRIVE in a context variable, which the request's own t
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from pellucid_probe import records
 from pellucid_probe.guard import COST, Governor, Hook, Target, argument, now_ns
-from pellucid_probe.outbox import RELIEVE_EVERY, Outbox, one
+from pellucid_probe.outbox import FULL, Outbox, one
 from pellucid_probe.process import Process
+from pellucid_probe.ring import Record
 from pellucid_probe.vllm.labels import HEADER, HEADER_TASK, MAX_LENGTH, SENT, sent_ns, task_of
 from pellucid_probe.vllm.live import FrontLive
 
@@ -34,7 +35,6 @@ TARGETS: Dict[str, Tuple[Target, ...]] = {
     "request.finish_reason": (END,),
     "request.client_abort": (ABORT,),
 }
-_DELIVER = one(records.DELIVER, lambda fields: records.pack_deliver(*fields))
 _ARRIVE = one(records.ARRIVE, records.pack_json)
 _FRONT_END = one(records.FRONT_END, records.pack_json)
 _ABORT = one(records.ABORT, records.pack_json)
@@ -105,12 +105,15 @@ class Frontend:
 class DeliverHook(Hook):
     """Once a step; flat, as the engine core's hooks are."""
 
+    __slots__ = ("governor", "outbox")
+
     def __init__(self, outbox: Outbox, governor: Governor) -> None:
         super().__init__(DELIVER)
         self.outbox, self.governor = outbox, governor
 
     def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        outbox, append, governor, cost = self.outbox, self.outbox.append, self.governor, COST
+        outbox, governor, pack, cost = self.outbox, self.governor, self._packed, COST
+        waiting, append = outbox.waiting, outbox.append
 
         def process_outputs(*args: Any, **kwargs: Any) -> Any:
             start_ns = now_ns()
@@ -120,12 +123,11 @@ class DeliverHook(Hook):
                 try:
                     outputs = args[1] if len(args) > 1 else kwargs["engine_core_outputs"]
                     if outputs:
-                        governor.left = left = governor.left - 1
-                        if (left > 0 and not governor.level) or governor.wants_optional(end_ns, len(outputs)):
+                        if not governor.level or governor.wants_optional():
                             stamp = args[2] if len(args) > 2 else kwargs["engine_core_timestamp"]
-                            append((_DELIVER, (start_ns, end_ns, stamp or 0.0, len(outputs))))
-                        if left % RELIEVE_EVERY == 0:
-                            outbox.relieve()
+                            append((pack, (start_ns, end_ns, stamp or 0.0, len(outputs))))
+                            if len(waiting) > FULL:
+                                outbox.flush()
                         if not getattr(args[0], "request_states", True):
                             outbox.wake()
                 except Exception as error:
@@ -134,6 +136,10 @@ class DeliverHook(Hook):
             return result
 
         return process_outputs
+
+    def _packed(self, fields: Tuple[int, int, float, int]) -> Iterable[Record]:
+        self.governor.packed(fields[1], fields[3])
+        return ((records.DELIVER, records.pack_deliver(*fields)),)
 
 
 def _arrived(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:

@@ -55,6 +55,8 @@ class KvFlow:
 class NewHook(Hook):
     """Called many times a step."""
 
+    __slots__ = ("flow",)
+
     def __init__(self, flow: KvFlow) -> None:
         super().__init__(NEW)
         self.flow = flow
@@ -80,6 +82,8 @@ class NewHook(Hook):
 class TouchHook(Hook):
     """Sums by how much hits shorten the free queue."""
 
+    __slots__ = ("flow",)
+
     def __init__(self, flow: KvFlow) -> None:
         super().__init__(TOUCH)
         self.flow = flow
@@ -100,6 +104,8 @@ class TouchHook(Hook):
 
 class FreeHook(Hook):
     """Sums by how much the free queue grows. An iterator of blocks is made a list first: it can be read once only."""
+
+    __slots__ = ("flow",)
 
     def __init__(self, flow: KvFlow) -> None:
         super().__init__(FREE)

@@ -47,14 +47,15 @@ class Packer:
                  "h": None if first is None else keyed_hash(self._key, bytes(first))}  # fmt: skip
         return [(records.ADD, records.pack_json(known))]
 
-    def freed(self, seen: Tuple[str, int, int, int, int, int, str]) -> List[Record]:
-        """Internal id, time, step being updated, output tokens, computed tokens, preemptions, status.
+    def freed(self, seen: Tuple[str, int, int, int, int, int, Any]) -> List[Record]:
+        """Internal id, time, step being updated, output tokens, computed tokens, preemptions, status: a member of the
+        engine's enum, whose name is a call and so asked for here.
 
         The number stays: the step that ended the request, and one in flight, have it among their members.
         """
         number = self.number(seen[0])
         self._freed.append((seen[0], number))
-        return [(records.FINISH, records.pack_finish((number, *seen[1:6], reason_of(seen[6]))))]
+        return [(records.FINISH, records.pack_finish((number, *seen[1:6], reason_of(seen[6].name))))]
 
     def preempted(self, seen: Tuple[str, int, int, int]) -> List[Record]:
         """Internal id, step being scheduled, time, positions lost."""

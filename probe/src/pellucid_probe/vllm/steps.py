@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from pellucid_probe import records
 from pellucid_probe.guard import COST, Hook, Target, now_ns
-from pellucid_probe.outbox import Outbox
+from pellucid_probe.outbox import FULL, Outbox
 from pellucid_probe.vllm.kv import KvFlow
 from pellucid_probe.vllm.packing import PREEMPTED, RUNNING, Packer
 
@@ -50,6 +50,8 @@ class Steps:
 
 
 class ScheduleHook(Hook):
+    __slots__ = ("steps",)
+
     def __init__(self, steps: Steps) -> None:
         super().__init__(SCHEDULE)
         self.steps = steps
@@ -74,7 +76,8 @@ class ScheduleHook(Hook):
                                 kv.cached = len(kv.pool.cached_block_hash_to_block)
                             if step == 1:
                                 steps.packer.cost_ns = cost.ns    # start-up is not a step's cost
-                            outbox.relieve()
+                            if len(outbox.waiting) > FULL:
+                                outbox.flush()
                         if steps.quick and len(scheduler.running) == len(scheduler.requests):
                             running, waiting, blocked = len(scheduler.running), 0, 0
                         else:
@@ -100,6 +103,8 @@ class ScheduleHook(Hook):
 
 
 class UpdateHook(Hook):
+    __slots__ = ("steps",)
+
     def __init__(self, steps: Steps) -> None:
         super().__init__(UPDATE)
         self.steps = steps

@@ -6,13 +6,14 @@ others; it is hooked on the worker's class when the first plan shows which class
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, Iterable, Tuple
 
 from pellucid_probe import profiler, records
 from pellucid_probe.capture import Capture
 from pellucid_probe.guard import COST, Hook, Target, argument, now_ns
-from pellucid_probe.outbox import RELIEVE_EVERY, one
+from pellucid_probe.outbox import FULL
 from pellucid_probe.process import Fact, Process
+from pellucid_probe.ring import Record
 from pellucid_probe.vllm import experts, parts
 
 EXECUTE = Target("vllm.v1.worker.worker_base", "WorkerWrapperBase.execute_model", ("self", "scheduler_output"))
@@ -24,22 +25,28 @@ TARGETS: Dict[str, Tuple[Target, ...]] = {
 NO_SHAPE = (records.UNSEEN, records.UNSEEN)
 NOTHING = (0, 0, 0)
 NO_PARTS = (records.UNSEEN_NS,) * len(parts.PARTS)
-_WORK = one(records.WORK, lambda f: records.pack_work(*f[0], f[1], f[2], *f[3], f[4], *f[5]))
+# What is noted of a step: its number, start and end; start and end of its sampling; parts; rank; graph mode, padding.
+Noted = Tuple[Tuple[int, int, int], int, int, Tuple[int, ...], int, Tuple[int, int]]
 NO_DEVICE_CLOCK = "the worker's wall time is recorded; device events are not read"
 
 
 class Worker:
+    """What the hooks of one worker share. Slots, as in steps.py."""
+
+    __slots__ = ("capture", "executed", "experts", "governor", "looked", "outbox", "parts", "process", "rank", "shape",
+                 "watching")  # fmt: skip
+
     def __init__(self, process: Process) -> None:
         self.process = process
         self.experts = experts.Experts(process)
         self.capture = Capture(process.where, process.name, profiler.make, profiler.label)
         process.on_poll.append(self.capture.look)
-        self._append, self._relieve = process.outbox.append, process.outbox.relieve
+        self.outbox = process.outbox
         self.governor = process.governed()
         self.executed = NOTHING         # step, start, end: waiting for its sampling
         self.watching = True            # a step has parts to time, or nobody has looked yet whether it has
-        self._looked = False
-        self._rank = -1
+        self.looked = False
+        self.rank = -1
         self.parts = parts.Parts(process)
         self.shape = NO_SHAPE           # graph mode and padded tokens of the pass at hand
         process.optional_facts += ["worker.times", "worker.graph_mode", "worker.padded_tokens"]
@@ -53,8 +60,8 @@ class Worker:
 
     def begin(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         """Before a forward pass, where there is more to do than to take the time."""
-        if self.watching and not self._looked:
-            self._looked = True
+        if self.watching and not self.looked:
+            self.looked = True
             self._hook_sampling(args[0])
             self.parts.look(getattr(args[0].worker, "model_runner", None))
             self.watching = bool(self.parts.timed)
@@ -68,26 +75,31 @@ class Worker:
 
     def _hook_sampling(self, wrapper: Any) -> None:
         kind = type(wrapper.worker)
-        self._rank = int(getattr(wrapper.worker, "rank", -1))
+        self.rank = int(getattr(wrapper.worker, "rank", -1))
         target = Target(kind.__module__, f"{kind.__qualname__}.sample_tokens", ("self",))
         if not target.fault():
             hook = SampleHook(target, self)
             if not hook.install():
                 self.process.hooks["worker.times"] = [*self.process.hooks["worker.times"], hook]
 
-    def write(self, sample_start_ns: int, sample_end_ns: int) -> None:
-        """The step at hand is over."""
-        executed, self.executed, governor = self.executed, NOTHING, self.governor
-        governor.left = left = governor.left - 1
-        if (left > 0 and not governor.level) or governor.wants_optional(executed[2], 0):
+    def whole(self) -> None:
+        """The step at hand is over, and was one call: its sampling has no time of its own."""
+        executed, self.executed = self.executed, NOTHING
+        if not self.governor.level or self.governor.wants_optional():
             parts_ns = tuple(self.parts.ns) if self.watching else NO_PARTS
-            self._append((_WORK, (executed, sample_start_ns, sample_end_ns, parts_ns, self._rank, self.shape)))
-            if left % RELIEVE_EVERY == 0:
-                self._relieve()
+            self.outbox.put(self.packed, (executed, 0, 0, parts_ns, self.rank, self.shape))
+
+    def packed(self, noted: Noted) -> Iterable[Record]:
+        executed, sample_start_ns, sample_end_ns, parts_ns, rank, shape = noted
+        self.governor.packed(executed[2], 0)
+        return ((records.WORK, records.pack_work(
+            *executed, sample_start_ns, sample_end_ns, *parts_ns, rank, *shape)),)  # fmt: skip
 
 
 class ExecuteHook(Hook):
     """As flat as the engine core's: a call of ours that the engine made cold costs as much as all of this does warm."""
+
+    __slots__ = ("worker",)
 
     def __init__(self, worker: Worker) -> None:
         super().__init__(EXECUTE)
@@ -118,7 +130,7 @@ class ExecuteHook(Hook):
                     if step:
                         worker.executed = (step, start_ns, end_ns)
                         if result is not None:      # sampling is not a call of its own
-                            worker.write(0, 0)
+                            worker.whole()
                 except Exception as error:
                     self.fail(error)
                 cost.ns += now_ns() - end_ns
@@ -128,6 +140,8 @@ class ExecuteHook(Hook):
 
 
 class ForwardHook(Hook):
+    __slots__ = ("worker",)
+
     def __init__(self, worker: Worker) -> None:
         super().__init__(FORWARD)
         self.worker = worker
@@ -156,12 +170,16 @@ class ForwardHook(Hook):
 
 
 class SampleHook(Hook):
+    __slots__ = ("worker",)
+
     def __init__(self, target: Target, worker: Worker) -> None:
         super().__init__(target)
         self.worker = worker
 
     def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         worker, capture, cost = self.worker, self.worker.capture, COST
+        governor, outbox, waiting, append = worker.governor, worker.outbox, worker.outbox.waiting, worker.outbox.append
+        pack = worker.packed
 
         def sample_tokens(*args: Any, **kwargs: Any) -> Any:
             if self.on and capture.asked is not None and worker.executed[0]:
@@ -178,7 +196,12 @@ class SampleHook(Hook):
                     if step:
                         if capture.asked is not None:
                             capture.end(step, last=True)
-                        worker.write(start_ns, end_ns)
+                        executed, worker.executed = worker.executed, NOTHING
+                        if not governor.level or governor.wants_optional():
+                            parts_ns = tuple(worker.parts.ns) if worker.watching else NO_PARTS
+                            append((pack, (executed, start_ns, end_ns, parts_ns, worker.rank, worker.shape)))
+                            if len(waiting) > FULL:
+                                outbox.flush()
                 except Exception as error:
                     self.fail(error)
                 cost.ns += now_ns() - end_ns

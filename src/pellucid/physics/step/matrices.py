@@ -8,7 +8,8 @@ them so is a part of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from pellucid.physics.formats import FP8, INT8_CHANNEL, NVFP4, Format, Precision
 from pellucid.physics.formulae.matmul import ACTIVATION_BLOCK
@@ -21,18 +22,28 @@ from pellucid.physics.tensors import Tensor, layer_tensors
 from pellucid.physics.work import Work
 
 INPUTS: Mapping[Precision, Format] = {"fp8": FP8, "int8": INT8_CHANNEL, "fp4": NVFP4}
+Stored = tuple[Tensor, Format]
 ELSEWHERE = ("experts", "kv_b", "")     # counted by ffn and mixer, or no product
 
 
 def products(geometry: Geometry, layer: Layer, index: int, plan: Plan, tokens: int) -> Iterator[StepPart]:
     """Of `tokens` tokens through one layer. Router scores are of the class moe_routing, all else is gemm."""
+    for product, group in _grouped(geometry, layer, index):
+        kernel_class = "moe_routing" if product == "router" else "gemm"
+        yield from product_parts(f"{_where(product)}{product}", kernel_class, group, plan, tokens)
+
+
+@lru_cache(maxsize=4096)
+def _grouped(geometry: Geometry, layer: Layer, index: int) -> tuple[tuple[str, tuple[Stored, ...]], ...]:
     groups: dict[str, list[Tensor]] = {}
     for tensor in layer_tensors(geometry, layer, index):
         if tensor.product not in ELSEWHERE:
             groups.setdefault(tensor.product, []).append(tensor)
-    for product, group in groups.items():
-        kernel_class = "moe_routing" if product == "router" else "gemm"
-        yield from product_parts(geometry, f"{_where(product)}{product}", kernel_class, group, plan, tokens)
+    return tuple((product, stored(geometry, group)) for product, group in groups.items())
+
+
+def stored(geometry: Geometry, group: Iterable[Tensor]) -> tuple[Stored, ...]:
+    return tuple((tensor, stored_format(geometry, tensor)) for tensor in group)
 
 
 def _where(product: str) -> str:
@@ -42,22 +53,21 @@ def _where(product: str) -> str:
 
 
 def product_parts(
-    geometry: Geometry, name: str, kernel_class: str, group: list[Tensor], plan: Plan, tokens: int
+    name: str, kernel_class: str, group: Sequence[Stored], plan: Plan, tokens: int
 ) -> Iterator[StepPart]:
-    formats = [stored_format(geometry, t) for t in group]
-    precisions = [plan.computes(fmt.compute) for fmt in formats]
-    narrow = INPUTS.get(precisions[0])
-    columns = cut(group[0], plan)[1]
+    first, first_format = group[0]
+    narrow = INPUTS.get(plan.computes(first_format.compute))
+    columns = cut(first, plan)[1]
     if narrow is not None:
         work = quantize(tokens, columns, narrow, plan.activations)
         yield StepPart(f"{name}.quantize", "quant", 1, work)
     inputs = narrow or plan.activations
     scales = 4 * tokens * -(-columns // ACTIVATION_BLOCK) if narrow is not None else 0
     work = Work((), tokens * columns * inputs.element_bytes + scales)
-    for tensor, fmt, precision in zip(group, formats, precisions, strict=True):
+    for tensor, fmt in group:
         rows, inner = cut(tensor, plan)
         moved = fmt.stored_bytes(rows, inner) + tokens * rows * plan.activations.element_bytes
-        work += Work.of(precision, 2.0 * tokens * rows * inner, moved)
+        work += Work.of(plan.computes(fmt.compute), 2.0 * tokens * rows * inner, moved)
     yield StepPart(name, kernel_class, 1, work)
 
 

@@ -22,10 +22,11 @@ from pellucid.physics.geometry import Geometry, Layer, Moe
 from pellucid.physics.parameters import stored_format
 from pellucid.physics.step.batch import Batch, Plan
 from pellucid.physics.step.ffn import ffn_parts
-from pellucid.physics.step.matrices import product_parts, products
+from pellucid.physics.step.matrices import Stored, product_parts, products, stored
 from pellucid.physics.step.mixer import mixer_parts
 from pellucid.physics.step.part import StepPart, merged, times
 from pellucid.physics.tensors import layer_tensors, tensors
+from pellucid.physics.work import Work
 
 
 def step_work(geometry: Geometry, batch: Batch, plan: Plan | None = None) -> tuple[StepPart, ...]:
@@ -84,16 +85,25 @@ def layer_parts(
 
 def _reduce(name: str, geometry: Geometry, batch: Batch, plan: Plan) -> Iterator[StepPart]:
     if plan.tp > 1:
-        message = batch.tokens * geometry.hidden * plan.activations.element_bytes
-        yield StepPart(name, "comm", 1, all_reduce(message, plan.ranks(plan.tp), plan.all_reduce))
+        yield StepPart(name, "comm", 1, reduced(geometry, batch, plan))
+
+
+def reduced(geometry: Geometry, batch: Batch, plan: Plan) -> Work:
+    """One sum of the step's activations over the ranks that cut a layer."""
+    message = batch.tokens * geometry.hidden * plan.activations.element_bytes
+    return all_reduce(message, plan.ranks(plan.tp), plan.all_reduce)
+
+
+@lru_cache(maxsize=64)
+def _head(geometry: Geometry) -> tuple[Stored, ...]:
+    return stored(geometry, (t for t in tensors(geometry) if t.product == t.part == "lm_head"))
 
 
 def _after(geometry: Geometry, batch: Batch, plan: Plan) -> Iterator[StepPart]:
     yield StepPart("norm", "norm", 1, norm(batch.tokens, geometry.hidden, True, plan.activations))
     if not batch.rows:
         return
-    head = [t for t in tensors(geometry) if t.product == "lm_head" and t.part == "lm_head"]
-    yield from product_parts(geometry, "lm_head", "gemm", head, plan, batch.rows)
+    yield from product_parts("lm_head", "gemm", _head(geometry), plan, batch.rows)
     if plan.tp > 1:
         message = batch.rows * geometry.vocabulary * plan.activations.element_bytes
         yield StepPart("lm_head.gather", "comm", 1, all_gather(message, plan.ranks(plan.tp)))

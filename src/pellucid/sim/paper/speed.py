@@ -24,7 +24,7 @@ from pellucid.physics.ceilings import Ceilings
 from pellucid.physics.geometry import Geometry
 from pellucid.physics.roof import NoRoof, Part, roof
 from pellucid.physics.step.batch import Batch, Chunk
-from pellucid.physics.step.model import step_work
+from pellucid.physics.step.model import reduced, step_work
 from pellucid.physics.step.part import StepPart
 from pellucid.physics.step.roofs import StepRoof, step_roof
 from pellucid.physics.work import Work, total
@@ -106,6 +106,7 @@ def prompt_time(model: Model, prompt_tokens: int) -> Timing:
     return step_time(alone, Batch(prefills=(Chunk(prompt_tokens, prompt_tokens),)))
 
 
+@lru_cache(maxsize=512)
 def more_prompts(model: Model, prompt_tokens: int) -> Timing:
     """What one prompt more adds to a step that is full of them: weights are read anyway, so they do not count."""
     count = min(max(1, FULL_STEP_TOKENS // prompt_tokens), MOST_PROMPTS)
@@ -146,7 +147,7 @@ def step_time(model: Model, batch: Batch) -> Timing:
     """Raises CannotAnswer where the device has no ceiling for what the step needs."""
     plan = model.way.plan
     parts = list(step_work(model.geometry, batch, plan))
-    work = _needed(step_work(model.geometry, batch, replace(plan, all_reduce="switch")))
+    work = _needed(parts, reduced(model.geometry, batch, replace(plan, all_reduce="switch")))
     if (pp := model.way.placement.pp) > 1:
         sent = batch.tokens * model.geometry.hidden * plan.activations.element_bytes
         work += Work(link_bytes=(pp - 1) * sent)
@@ -162,10 +163,15 @@ def step_time(model: Model, batch: Batch) -> Timing:
     return Timing(least_ns, turn.time_ns, tuple(limits.items()), calls, work, turn.disputed, turn.assumes)
 
 
-def _needed(parts: Sequence[StepPart]) -> Work:
-    """What no engine does without."""
-    kept = [part for part in parts if part.kernel_class not in FUSED]
-    return total(part.work.times(0.5) if part.part == "moe.dispatch" else part.work for part in kept)
+def _needed(parts: Sequence[StepPart], switched: Work) -> Work:
+    """What no engine does without; `switched` in place of each sum over the ranks."""
+    return total(_at_least(part, switched) for part in parts if part.kernel_class not in FUSED)
+
+
+def _at_least(part: StepPart, switched: Work) -> Work:
+    if part.part.endswith(".reduce"):
+        return switched.times(part.calls_count)
+    return part.work.times(0.5) if part.part == "moe.dispatch" else part.work
 
 
 def _least_ns(work: Work, ceilings: Ceilings) -> float:

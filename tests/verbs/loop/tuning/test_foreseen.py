@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from pellucid.tune.propose.twin import Promise
 from pellucid.tune.slo import read_slo
 from pellucid.verbs.loop.tuning.foreseen import foreseen
@@ -25,11 +27,13 @@ def test_a_cap_that_binds_is_lifted_and_the_trials_saved_are_told() -> None:
     assert "settings on virtual time" in said and "instead of as many trials" in said
 
 
+@pytest.mark.slow
 def test_a_budget_that_binds_is_raised() -> None:
     found, _ = of("token-budget", "ttft_p95<1s", "goodput_per_s")
     assert [s.knob for s in found[0].candidate] == ["step_token_budget"]
 
 
+@pytest.mark.slow
 def test_on_a_healthy_engine_nothing_is_worth_a_trial() -> None:
     found, said = of("healthy", "", "output_tokens_per_s")
     assert [p for p in found if p.better] == []
