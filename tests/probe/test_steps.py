@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from pellucid_probe import records
+from pellucid_probe.guard import COST
 from pellucid_probe.outbox import FULL, Outbox
 from pellucid_probe.ring import SEGMENT_BYTES, RingReader, RingWriter
 from pellucid_probe.vllm.kv import KvFlow
@@ -110,6 +111,24 @@ def test_what_was_preempted_and_masked_since_the_last_step_is_told_once(box: Any
 def test_our_own_cost_is_told_by_step(box: Any) -> None:
     seen = run(box, [ones("a"), ones("a"), ones("a")])
     assert all(0 < s.probe_ns < 10_000_000 for s in seen)
+
+
+def test_after_a_record_that_could_not_be_packed_everybody_is_listed(box: Any) -> None:
+    steps = box[0]
+    steps.outbox.on_error = steps.relist
+    run(box, [ones("a", scheduled_new_reqs=[New("a")]), ones("a")])
+    steps.outbox.put(lambda _: records.pack_work(-1), None)
+    steps.outbox.flush()
+    assert steps.outbox.errors_count == 1
+    steps.outbox.errors_count = 0
+    assert [s.mode & records.FULL for s in run(box, [ones("a"), ones("a")])] == [records.FULL, 0]
+
+
+def test_a_cost_that_fell_is_none_and_not_the_end_of_the_step(box: Any) -> None:
+    """What a capture takes off the probe's cost may be more than the hooks of that step added."""
+    run(box, [ones("a")])
+    COST.ns -= 50_000_000
+    assert [s.probe_ns for s in run(box, [ones("a")])] == [0]
 
 
 def test_requests_that_wait_do_so_for_a_reason(box: Any) -> None:

@@ -28,6 +28,7 @@ class Outbox:
         self.ring = ring
         self.cost_ns = 0
         self.errors_count = 0
+        self.on_error: Callable[[], None] = lambda: None    # who has to know that a record is missing
         self.waiting: Deque[Tuple[Pack, Any]] = deque()     # a hook of a step looks at its length by itself
         self._silent = False
         self.append = self.waiting.append     # of (pack, values); for a hook that looks
@@ -59,6 +60,7 @@ class Outbox:
                     packed += pack(values)
                 except Exception:     # one record that cannot be packed must not stop the others
                     self.errors_count += 1
+                    self.on_error()
             self.ring.write_all(packed)
         except Exception:    # our thread must go on
             self.errors_count += 1

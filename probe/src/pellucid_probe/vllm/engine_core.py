@@ -65,6 +65,7 @@ class EngineCore:
         for hook in (*self.kv.hooks, self.grammar):
             hook.on_silence = self._look
         process.on_resume.append(self._resumed)
+        process.outbox.on_error = self.steps.relist
         self._look()
 
     def _resumed(self) -> None:
@@ -72,7 +73,7 @@ class EngineCore:
         steps = self.steps
         steps.scheduled += 1
         steps.plans.clear()
-        steps.whole, steps.full_at = False, 0
+        steps.relist()
         if self.kv.lives is not None:
             self.kv.taken = []
             self.process.outbox.put(self.lives.lost, now_ns())

@@ -81,7 +81,7 @@ class Packer:
         planned, start_ns, end_ns, cost_ns, grammar_ns, requests, work_left, outputs = noted
         (step, schedule_ns, planned_ns, allocated, revived, freed, running, waiting, blocked, budget, cap, free, cached,
          preempted, preempted_tokens) = planned  # fmt: skip
-        spent_ns, self.cost_ns = cost_ns - self.cost_ns, cost_ns
+        spent_ns, self.cost_ns = max(0, cost_ns - self.cost_ns), cost_ns     # a capture takes its own part off
         masked_ns, self._grammar_ns = grammar_ns - self._grammar_ns, grammar_ns
         return (
             step, schedule_ns, planned_ns, start_ns, end_ns, allocated, revived, freed, spent_ns, masked_ns, requests,

@@ -48,6 +48,10 @@ class Steps:
         self.full_at = 0                                # from this step on a frame is to list everybody
         self.plans: List[Tuple[int, ...]] = []          # scheduled, not yet updated; mostly one
 
+    def relist(self) -> None:
+        """A step is told by what changed since the one before. Where one is missing, the next lists everybody."""
+        self.whole, self.full_at = False, 0
+
 
 class ScheduleHook(Hook):
     __slots__ = ("steps",)
