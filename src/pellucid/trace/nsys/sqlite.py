@@ -49,13 +49,14 @@ EXTENT = "({0}X << 32) | ({0}Y << 16) | {0}Z"
 ON_DEVICE = {"start": "start", "end": "end", "device": "deviceId", "stream": "streamId", "correlation": "correlationId",
              "process": "globalPid", "graph": "graphId", "graph_node": "graphNodeId"}  # fmt: skip
 TABLES = {
-    KERNEL_TABLE: (KERNEL, {**ON_DEVICE, "name": "demangledName", "short": "shortName",
-                            "grid": EXTENT.format("grid"), "block": EXTENT.format("block")}),
+    KERNEL_TABLE: (KERNEL, {**ON_DEVICE, "name": "demangledName", "grid": EXTENT.format("grid"),
+                            "block": EXTENT.format("block")}),
     PREFIX + "MEMCPY": (MEMCPY, {**ON_DEVICE, "name": "copyKind", "copied_bytes": "bytes"}),
     PREFIX + "MEMSET": (MEMSET, {**ON_DEVICE, "copied_bytes": "bytes"}),
     PREFIX + "SYNCHRONIZATION": (SYNC, {**ON_DEVICE, "name": "syncType"}),
     PREFIX + "GRAPH_TRACE": (GRAPH, ON_DEVICE),
 }  # fmt: skip
+SHORT_NAME = {"name": "shortName"}      # read where a kernel has no other
 ON_HOST = {"start": "start", "end": "end", "thread": "globalTid", "correlation": "correlationId", "name": "nameId"}
 HOST_TABLES = {PREFIX + "RUNTIME": RUNTIME, PREFIX + "OVERHEAD": OVERHEAD, "PROFILER_OVERHEAD": OVERHEAD}
 # Enumerations of CUPTI (ENUM_CUDA_MEMCPY_OPER, ENUM_CUPTI_SYNC_TYPE), spelt as the torch profiler spells them.
@@ -129,15 +130,17 @@ def read(path: Path) -> Timeline:
 
 def _device_part(reading: Reading, table: str) -> dict[str, Longs]:
     kind, wanted = TABLES[table]
-    found = _whole(reading.database.columns(table, wanted, reading.damage), reading.damage)
+    columns = reading.database.columns(table, wanted, reading.damage)
+    if kind == KERNEL and "start" in columns:
+        columns["name"] = _names(reading.database, columns.get("name"), len(columns["start"]))
+    found = _whole(columns, reading.damage)
     if not found:
         return {}
     count = len(found["start_ns"])
     none = np.full(count, NOT_TOLD, np.int64)
     ids = found.pop("name", none)
-    short = found.pop("short", none)
     if kind == KERNEL:
-        found["name"] = reading.named(np.where(ids >= 0, ids, short))
+        found["name"] = reading.named(ids)
     elif kind == SYNC:
         found["name"] = reading.named(ids, SYNCS, "Sync")
     elif kind == MEMCPY:
@@ -148,6 +151,16 @@ def _device_part(reading: Reading, table: str) -> dict[str, Longs]:
         reading.damage.odd(GRAPHS)
     return {**found, "kind": np.full(count, kind, np.int64),
             **{side: reading.extent(found[side]) for side in ("grid", "block") if side in found}}  # fmt: skip
+
+
+def _names(database: Database, told: Longs | None, count: int) -> Longs:
+    """Numbers of the kernels' names, and of their short names where there are no others."""
+    if told is not None and (told >= 0).all():
+        return told
+    short = database.columns(KERNEL_TABLE, SHORT_NAME, Damage()).get("name")
+    if short is None or len(short) != count:
+        short = np.full(count, NOT_TOLD, np.int64)
+    return short if told is None else np.where(told >= 0, told, short)
 
 
 def _whole(found: dict[str, Longs], damage: Damage) -> dict[str, Longs]:
