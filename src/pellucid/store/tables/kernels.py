@@ -14,6 +14,7 @@ CAPTURES = Table("captures", "a kernel trace: a capture of a running engine, or 
         device_name: as the driver spells it
         compute_capability: such as 9.0; null on devices without one
         damage: what was not whole in the file, in words; null where nothing was found
+        ceilings: what roof_ns of its kernels was computed with, as JSON: rates, whether measured, and by whom
         """, STR),
     *columns("""
         rank: rank in the job; null where the file does not tell

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pellucid.physics.ceilings import Ceilings
 from pellucid.store.schema import CAPTURE_STEPS, CAPTURES, KERNELS
 from pellucid.trace.place.idle import LAUNCH, QUEUED, SYNC, UNKNOWN, Gaps, busy_edges, covered_ns, find_gaps
 from pellucid.trace.place.placed import StepSeen
@@ -27,15 +29,17 @@ from pellucid.trace.work.works import Scene
 Tables = dict[str, pa.Table]
 
 
-def timeline_rows(scene: Scene, known: Sequence[Known], who: Identity, shift_ns: int = 0) -> Tables:
+def timeline_rows(
+    scene: Scene, known: Sequence[Known], who: Identity, shift_ns: int = 0, ceilings: Ceilings | None = None
+) -> Tables:
     return {
-        "captures": capture_row(scene, who, shift_ns),
+        "captures": capture_row(scene, who, shift_ns, ceilings),
         "capture_steps": _steps(scene, who, shift_ns),
         "kernels": _kernels(scene, known, who, shift_ns),
     }
 
 
-def capture_row(scene: Scene, who: Identity, shift_ns: int) -> pa.Table:
+def capture_row(scene: Scene, who: Identity, shift_ns: int, ceilings: Ceilings | None = None) -> pa.Table:
     timeline = scene.timeline
     about, kernels, host = timeline.about, timeline.kernels, timeline.host
     mine = kernels.kind == KERNEL
@@ -51,6 +55,7 @@ def capture_row(scene: Scene, who: Identity, shift_ns: int) -> pa.Table:
         "compute_capability": device.compute_capability if device else None,
         "processors_count": device.processors_count if device else None,
         "device_memory_bytes": device.memory_bytes if device else None,
+        "ceilings": ceilings_json(ceilings) if ceilings else None,
         "damage": "; ".join(about.damage) or None, "damaged_count": about.damaged_count,
         "redacted_count": about.redacted_count, "rank": about.rank, "ranks_count": about.ranks_count,
         "devices_count": len(used), "start_ns": start_ns, "end_ns": max(ends) + shift_ns if ends else None,
@@ -59,6 +64,12 @@ def capture_row(scene: Scene, who: Identity, shift_ns: int) -> pa.Table:
         "kernels_ns": int(kernels.duration_ns[mine].sum()), "host_events_count": len(host),
         "trace_bytes": about.trace_bytes,
     })  # fmt: skip
+
+
+def ceilings_json(ceilings: Ceilings) -> str:
+    """What the roofs of a capture were computed with. Links and exponentials are the data sheet's, and not in it."""
+    rates = {"hbm_bytes_per_s": ceilings.memory, **{f"{p}_flop_per_s": rate for p, rate in ceilings.flop}}
+    return json.dumps({name: {"per_s": r.per_s, "basis": r.basis, "source": r.source} for name, r in rates.items()})
 
 
 def _kernels(scene: Scene, known: Sequence[Known], who: Identity, shift_ns: int) -> pa.Table:
