@@ -46,14 +46,16 @@ def load(path: Path, who: Identity, model: Model | None = None, own: Sequence[Me
 def rows_of(
     timeline: Timeline, who: Identity, model: Model | None = None, shift_ns: int = 0,
     batches: Mapping[int, Batch] | None = None, own: Sequence[Measured] = (),
+    quiet: Sequence[tuple[int, int]] | None = None,
 ) -> dict[str, pa.Table]:  # fmt: skip
-    """`shift_ns` moves the file's clock; `batches`: what a running engine told of its steps, by their numbers."""
+    """`shift_ns` moves the file's clock; `batches` and `quiet`: what a running engine told of its steps, by their
+    numbers, and of the time without any request."""
     timeline = with_host_kernels(timeline)
     labels = label(timeline)
     placed = with_batches(place(timeline, labels), batches or {})
     scene = Scene(timeline, labels, placed)
     ceilings = ceilings_of(timeline, own)
-    return timeline_rows(scene, works(scene, ceilings, model, batches), who, shift_ns, ceilings)
+    return timeline_rows(scene, works(scene, ceilings, model, batches), who, shift_ns, ceilings, quiet)
 
 
 def with_batches(placed: Placed, batches: Mapping[int, Batch]) -> Placed:

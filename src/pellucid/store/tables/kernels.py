@@ -62,7 +62,8 @@ CAPTURE_STEPS = Table("capture_steps", "an engine step in a capture, and how its
         kernels_count: kernels
         kernels_ns: sum of their durations, on all streams
         busy_ns: time with at least one kernel
-        idle_launch_ns: device idle, waiting for the host to launch
+        idle_nothing_ns: device idle with no request there, so nothing to do; null in a loaded file: a trace cannot tell
+        idle_launch_ns: device idle, waiting for the host to launch; in a loaded file with what idle_nothing_ns would be
         idle_sync_ns: device idle while the host waited for it
         idle_copy_ns: device idle but for copies and fills
         idle_queued_ns: device idle with its next kernel launched: late by itself, or waiting for another stream

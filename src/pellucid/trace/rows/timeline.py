@@ -30,11 +30,13 @@ Tables = dict[str, pa.Table]
 
 
 def timeline_rows(
-    scene: Scene, known: Sequence[Known], who: Identity, shift_ns: int = 0, ceilings: Ceilings | None = None
-) -> Tables:
+    scene: Scene, known: Sequence[Known], who: Identity, shift_ns: int = 0, ceilings: Ceilings | None = None,
+    quiet: Sequence[tuple[int, int]] | None = None,
+) -> Tables:  # fmt: skip
+    """`quiet`: from when to when no request was there, in the clock of the run; None where nobody tells."""
     return {
         "captures": capture_row(scene, who, shift_ns, ceilings),
-        "capture_steps": _steps(scene, who, shift_ns),
+        "capture_steps": _steps(scene, who, shift_ns, quiet),
         "kernels": _kernels(scene, known, who, shift_ns),
     }
 
@@ -112,12 +114,12 @@ def _kinds(kind: Codes, device: Ids) -> pa.Array:
     return texts(np.where((kind == KERNEL) & (device < 0), len(KINDS), kind), (*KINDS, "op"))
 
 
-def _steps(scene: Scene, who: Identity, shift_ns: int) -> pa.Table:
+def _steps(scene: Scene, who: Identity, shift_ns: int, quiet: Sequence[tuple[int, int]] | None) -> pa.Table:
     timeline = scene.timeline
     devices = np.unique(timeline.kernels.device[timeline.kernels.kind == KERNEL]).tolist()
     columns: dict[str, list[object]] = {}
     for device in devices:
-        gaps = find_gaps(timeline, device)
+        gaps = find_gaps(timeline, device, [(start - shift_ns, end - shift_ns) for start, end in quiet or ()])
         last_end: int | None = None
         for seen, rows in zip(scene.placed.steps, scene.placed.rows, strict=True):
             mine = rows[timeline.kernels.device[rows] == device]
@@ -125,6 +127,8 @@ def _steps(scene: Scene, who: Identity, shift_ns: int) -> pa.Table:
                 continue
             row = _step(scene, seen, mine, gaps, last_end)
             last_end = row["end_ns"]
+            if quiet is None:
+                row["idle_nothing_ns"] = None
             if device < 0:           # operators of the host: no device was idle
                 row |= dict.fromkeys(n for n in row if n.startswith(("idle_", "busy_", "comm_")))
             for name in ("start_ns", "end_ns", "host_start_ns", "host_end_ns"):
@@ -145,7 +149,7 @@ def _step(
     first, last = int(start.min()), int(end.max())
     busy_start, busy_end = busy_edges(start, end)
     idle = (gaps.start_ns >= (first if last_end is None else min(first, last_end))) & (gaps.end_ns <= last)
-    length = gaps.end_ns - gaps.start_ns - gaps.copied_ns
+    length = gaps.end_ns - gaps.start_ns - gaps.copied_ns - gaps.nothing_ns
     causes = {f"idle_{name}_ns": int(length[idle & (gaps.cause == code)].sum()) for name, code in (
         ("launch", LAUNCH), ("sync", SYNC), ("queued", QUEUED), ("unknown", UNKNOWN))}  # fmt: skip
     return {
@@ -156,6 +160,7 @@ def _step(
         "decode_requests_count": seen.decode_requests, "decode_tokens": seen.decode_tokens,
         "kernels_count": len(work), "kernels_ns": int(kernels.duration_ns[work].sum()),
         "busy_ns": int((busy_end - busy_start).sum()), **causes, "idle_copy_ns": int(gaps.copied_ns[idle].sum()),
+        "idle_nothing_ns": int(gaps.nothing_ns[idle].sum()),
         "comm_exposed_ns": _exposed_comm_ns(timeline, scene, work),
         "idle_before_ns": None if last_end is None else max(0, first - last_end),
     }  # fmt: skip

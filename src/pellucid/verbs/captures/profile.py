@@ -33,7 +33,7 @@ from pellucid.trace.rows.columns import Identity
 from pellucid.trace.torch_profiler.read import read
 from pellucid.trace.work.model import Model, model_of_geometry
 from pellucid.verbs.captures.ask import Answer, Asked, Wish, ask, live_workers, only_one, wait
-from pellucid.verbs.captures.batches import batches_of
+from pellucid.verbs.captures.batches import batches_of, quiet_of
 from pellucid.verbs.captures.ceilings import ceilings_here
 from pellucid.verbs.captures.keep import put
 from pellucid.verbs.runs import rings_of, run_folder
@@ -131,7 +131,7 @@ def _keep(
         timeline = read(asked.trace(worker))
         shift_ns = (timeline.about.wall_zero_ns or 0) - ((answer.start_wall_ns or 0) - (answer.start_ns or 0))
         who, batches = _identity(run, worker, asked.id), batches_of(run, answer.steps)
-        tables = rows_of(timeline, who, model, shift_ns, batches, own)
+        tables = rows_of(timeline, who, model, shift_ns, batches, own, quiet_of(run, answer.steps))
         tables["captures"] = _with_costs(tables["captures"], answer, gaps[0])
         put(folder, tables)
         (capture,) = tables["captures"].to_pylist()
