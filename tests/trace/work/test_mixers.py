@@ -98,8 +98,8 @@ def test_linear_attention_that_cannot_be_told_is_not_reckoned(
 
 def trace_of(names: list[tuple[str, float]], decodes: int) -> str:
     """One step of three layers; each kernel with its µs."""
-    label: Event = {"ph": "X", "cat": "user_annotation", "name": f"execute_context_0(0)_generation_{decodes}({decodes})",
-                    "pid": 90, "tid": 91, "ts": 0, "dur": 100}  # fmt: skip
+    label: Event = {"ph": "X", "cat": "user_annotation", "ts": 0, "dur": 100, "pid": 90, "tid": 91,
+                    "name": f"execute_context_0(0)_generation_{decodes}({decodes})"}  # fmt: skip
     events: list[Event | str] = [label]
     at = 200.0
     for n, (name, took) in enumerate(names * 3):
