@@ -126,11 +126,17 @@ def launches(kernels: Kernels, host: HostEvents, hints: Hints) -> Longs:
     """Row of the runtime call of each kernel, -1 where there is none. The first of calls with one correlation."""
     runtime = np.flatnonzero((host.kind == RUNTIME) & (host.correlation >= 0))
     keys, wanted = host.correlation[runtime], kernels.correlation
-    if hints.kernel_process is not None and hints.host_process is not None:
+    if hints.kernel_process is not None and hints.host_process is not None and not _one_process(hints):
         _, code = distinct(np.concatenate([hints.host_process[runtime], hints.kernel_process]))
         keys = keys + (code[: len(runtime)] << PROCESS_SHIFT)
         wanted = np.where(wanted < 0, wanted, wanted + (code[len(runtime):] << PROCESS_SHIFT))
     return _looked_up(wanted, keys, runtime)
+
+
+def _one_process(hints: Hints) -> bool:
+    """As of most traces: their correlations can be compared as they are."""
+    each = [p for p in (hints.kernel_process, hints.host_process) if p is not None and len(p)]
+    return len({int(p.min()) for p in each} | {int(p.max()) for p in each}) == 1
 
 
 def _looked_up(wanted: Longs, keys: Longs, values: Longs) -> Longs:
