@@ -112,14 +112,20 @@ def product(torch: Any, device: Any, precision: str, side: int) -> Work:
     a, b = (torch.randn(side, side, device=device) for _ in range(2))
     if precision == "int8":
         left, right = ((x * 40).round().clamp(-127, 127).to(torch.int8) for x in (a, b))
+        right = columns(right)
         return lambda: torch._int_mm(left, right)
     if precision == "fp8":
         left, right = (x.to(torch.float8_e4m3fn) for x in (a, b))
-        right, one = right.t().contiguous().t(), torch.ones((), device=device)      # its columns lie together
+        right, one = columns(right), torch.ones((), device=device)
         return lambda: torch._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
     kind = {"bf16": torch.bfloat16, "fp16": torch.float16}[precision]
     left, right = a.to(kind), b.to(kind)
     return lambda: torch.mm(left, right)
+
+
+def columns(matrix: Any) -> Any:
+    """The same with its columns lying together, as products of eight bits want their second side."""
+    return matrix.t().contiguous().t()
 
 
 def timed(torch: Any, device: Any, work: Work, amount: float, asked: argparse.Namespace) -> dict[str, Any]:
