@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.collect.gpu.ceilings import Found, measure
-from pellucid.core.errors import AskedWrongly
+from pellucid.core.errors import AskedWrongly, Failed
 from pellucid.core.whole import replacing
 from pellucid.physics.ceilings import Measured
 from pellucid.physics.formats import PRECISIONS
@@ -31,15 +31,16 @@ MOVED = ("copy_bytes_per_s", "read_bytes_per_s")        # a kernel may read more
 def measure_here(
     home: Path, python: str, options: Sequence[str] = (), wall_ns: Callable[[], int] = time.time_ns
 ) -> dict[str, Any]:
-    """Raises CannotAnswer where there is no device, or one that is in use."""
+    """Raises CannotAnswer where there is no device, or one that is in use, Failed where it could not be measured."""
+    others = _read(home)
     found = measure(python, os.environ, options)
     if not any(name in found.rates for name in MOVED):
-        raise AskedWrongly(f"{found.device}: its memory could not be measured ({'; '.join(found.missing.values())}). "
-                           f"Nothing was kept")  # fmt: skip
+        raise Failed(f"{found.device}: its memory could not be measured ({'; '.join(found.missing.values())}). Nothing "
+                     f"was kept")  # fmt: skip
     kept = {**asdict(found), "measured_ns": wall_ns()}
     home.mkdir(parents=True, exist_ok=True)
     with replacing(home / FILE) as part:
-        part.write_text(json.dumps({**_read(home), found.device: kept}, indent=1))
+        part.write_text(json.dumps({**others, found.device: kept}, indent=1))
     return kept
 
 
