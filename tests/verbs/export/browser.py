@@ -6,7 +6,7 @@
 --polyfill  what it needs of browsers that are no longer: webcomponents.js 0.7.24 of npm
 --browser   a Chromium (default: chromium)
 
-No test: neither file is ours to keep. Entry 12 of docs/log has what came of it.
+No test: neither file is ours to keep. Entry 13 of docs/log has what came of it.
 """
 
 from __future__ import annotations
