@@ -55,8 +55,7 @@ def linked(kernels: Kernels, host: HostEvents, hints: Hints = Hints()) -> tuple[
 
 def _order(first: Longs, second: Longs) -> Longs | None:
     """Rows by two columns, those that are equal in both as they stand; None where all stand so already."""
-    step = np.diff(first)
-    if (step >= 0).all() and ((step > 0) | (np.diff(second) >= 0)).all():
+    if (first[1:] >= first[:-1]).all() and ((first[1:] > first[:-1]) | (second[1:] >= second[:-1])).all():
         return None
     order = np.argsort(first)       # not stable, and much faster: few are equal, and those are put in order again
     ordered = first[order]
@@ -93,7 +92,10 @@ def _distinct_placed(values: NDArray[Whole]) -> tuple[NDArray[Whole], Longs] | N
 
     None where so many differ that sorting is faster.
     """
-    place = ((values.astype(np.uint64) * SPREAD) >> np.uint64(64 - PLACES_BITS)).astype(np.int64)
+    bits = values.astype(np.uint64)
+    bits *= SPREAD
+    bits >>= np.uint64(64 - PLACES_BITS)
+    place = bits.view(np.int64)
     table, used = np.zeros(1 << PLACES_BITS, values.dtype), np.zeros(1 << PLACES_BITS, bool)
     table[place], used[place] = values, True
     lost = np.flatnonzero(table[place] != values)

@@ -137,8 +137,7 @@ def _device_part(reading: Reading, table: str) -> dict[str, Longs]:
     if not found:
         return {}
     count = len(found["start_ns"])
-    none = np.full(count, NOT_TOLD, np.int64)
-    ids = found.pop("name", none)
+    ids = found.pop("name") if "name" in found else np.full(count, NOT_TOLD, np.int64)
     if kind == KERNEL:
         found["name"] = reading.named(ids)
     elif kind == SYNC:
@@ -146,7 +145,7 @@ def _device_part(reading: Reading, table: str) -> dict[str, Longs]:
     elif kind == MEMCPY:
         found["name"] = reading.named(ids, {k: f"Memcpy {way}" for k, way in COPIES.items()}, "Memcpy")
     else:
-        found["name"] = reading.named(none, {}, "Memset" if kind == MEMSET else "Graph")
+        found["name"] = reading.named(ids, {}, "Memset" if kind == MEMSET else "Graph")
     if kind == GRAPH and count:
         reading.damage.odd(GRAPHS)
     return {**found, "kind": np.full(count, kind, np.int64),
@@ -180,7 +179,7 @@ def _host(reading: Reading, ranges: Ranges) -> tuple[dict[str, Longs], tuple[tup
         found = _whole(reading.database.columns(table, ON_HOST, reading.damage), reading.damage)
         if found:
             count = len(found["start_ns"])
-            ids = found.pop("name", np.full(count, NOT_TOLD, np.int64))
+            ids = found.pop("name") if "name" in found else np.full(count, NOT_TOLD, np.int64)
             parts.append({**found, "name": reading.named(ids), "kind": np.full(count, kind, np.int64)})
     host = _joined(parts)
     unique, which = distinct(host["thread"])
@@ -192,12 +191,14 @@ def _joined(parts: list[dict[str, Longs]]) -> dict[str, Longs]:
     names = dict.fromkeys(("name", "kind", "start_ns", "duration_ns", "process", "thread"))
     names |= dict.fromkeys(name for part in parts for name in part)
     parts = [part for part in parts if len(part.get("start_ns", ()))]
-    counts = [len(part["start_ns"]) for part in parts]
     if len(parts) == 1:
-        return {name: parts[0].get(name, np.full(counts[0], NOT_TOLD, np.int64)) for name in names}
-    return {name: np.concatenate([np.zeros(0, np.int64), *(part.get(name, np.full(count, NOT_TOLD, np.int64))
-                                                           for part, count in zip(parts, counts, strict=True))])
-            for name in names}  # fmt: skip
+        return {name: _column(parts[0], name) for name in names}
+    return {name: np.concatenate([np.zeros(0, np.int64), *(_column(part, name) for part in parts)]) for name in names}
+
+
+def _column(part: Mapping[str, Longs], name: str) -> Longs:
+    found = part.get(name)
+    return np.full(len(part["start_ns"]), NOT_TOLD, np.int64) if found is None else found
 
 
 def _about(path: Path, reading: Reading) -> About:
