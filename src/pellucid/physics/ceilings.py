@@ -2,7 +2,7 @@
 
     peak_ceilings(device_of("NVIDIA H200")).memory.per_s              == 4.8e12
     measured_ceilings(device_of("NVIDIA H200")).memory.per_s          == 4.22e12      a copy, read and written
-    replaced(ceilings, {"bf16": 795e12}, source="this run")           what a run measured itself counts
+    with_measured(ceilings, Measured("NVIDIA H200", …))               what was measured on the very device counts
 
 A rate keeps the peak it stands under, so that nothing passes that no device could do.
 """
@@ -107,6 +107,24 @@ def measured_ceilings(device: Device) -> Ceilings:
             if entry.quantity == f"{precision}_flop_per_s":
                 ceilings = replaced(ceilings, {precision: entry.high}, source)
     return ceilings
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What somebody measured on a device of their own."""
+
+    device: str                                     # as the driver spells it
+    flop: tuple[tuple[Precision, float], ...]       # per second
+    bytes_per_s: float
+    source: str                                     # when, and how
+
+
+def with_measured(ceilings: Ceilings | None, own: Measured) -> Ceilings:
+    """`ceilings`: of the catalogue; None where it does not have the device, of which nothing else is known then."""
+    if ceilings is None:
+        flop = tuple((p, _measured(None, per_s, own.source)) for p, per_s in own.flop)
+        return Ceilings(own.device, flop, _measured(None, own.bytes_per_s, own.source))
+    return replaced(ceilings, dict(own.flop), own.source, own.bytes_per_s)
 
 
 def replaced(

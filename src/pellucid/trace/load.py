@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 
 from pellucid.catalog.devices.gpus import device_of
-from pellucid.physics.ceilings import Ceilings, measured_ceilings
+from pellucid.physics.ceilings import Ceilings, Measured, measured_ceilings, with_measured
 from pellucid.trace import detect
 from pellucid.trace.classify import Label, classify
 from pellucid.trace.host_ops import with_host_kernels
@@ -32,27 +32,30 @@ class Loaded:
     about: About
 
 
-def load(path: Path, who: Identity, model: Model | None = None) -> Loaded:
-    """`model`: sizes on one device, where the model's configuration is known. Raises AskedWrongly where the file cannot
-    be read, or holds no kernels."""
+def load(path: Path, who: Identity, model: Model | None = None, own: Sequence[Measured] = ()) -> Loaded:
+    """`model`: sizes on one device, where the model's configuration is known; `own`: what was measured on devices here.
+    Raises AskedWrongly where the file cannot be read, or holds no kernels."""
     trace = detect.load(path)
     if isinstance(trace, KernelTable):
         return Loaded(table_rows(trace, [classify(row.name) for row in trace.rows], who), trace.about)
     if isinstance(trace, Launches):
         return Loaded(launch_rows(trace, [classify(one.name) for one in trace.launches], who), trace.about)
-    return Loaded(rows_of(trace, who, model), trace.about)
+    return Loaded(rows_of(trace, who, model, own=own), trace.about)
 
 
 def rows_of(
     timeline: Timeline, who: Identity, model: Model | None = None, shift_ns: int = 0,
-    batches: Mapping[int, Batch] | None = None,
+    batches: Mapping[int, Batch] | None = None, own: Sequence[Measured] = (),
+    quiet: Sequence[tuple[int, int]] | None = None,
 ) -> dict[str, pa.Table]:  # fmt: skip
-    """`shift_ns` moves the file's clock; `batches`: what a running engine told of its steps, by their numbers."""
+    """`shift_ns` moves the file's clock; `batches` and `quiet`: what a running engine told of its steps, by their
+    numbers, and of the time without any request."""
     timeline = with_host_kernels(timeline)
     labels = label(timeline)
     placed = with_batches(place(timeline, labels), batches or {})
     scene = Scene(timeline, labels, placed)
-    return timeline_rows(scene, works(scene, ceilings_of(timeline), model, batches), who, shift_ns)
+    ceilings = ceilings_of(timeline, own)
+    return timeline_rows(scene, works(scene, ceilings, model, batches), who, shift_ns, ceilings, quiet)
 
 
 def with_batches(placed: Placed, batches: Mapping[int, Batch]) -> Placed:
@@ -91,8 +94,14 @@ def _of_operator(name: str) -> Label:
     return replace(classify(name, name), detail="", library="")
 
 
-def ceilings_of(timeline: Timeline) -> Ceilings | None:
-    """Of the device that ran the kernels; None where it is not in the catalogue."""
+def ceilings_of(timeline: Timeline, own: Sequence[Measured] = ()) -> Ceilings | None:
+    """Of the device that ran the kernels: what was measured on one of that name here, before what the catalogue has.
+    None where neither knows it."""
     devices = {d.name for d in timeline.about.devices if d.name}
-    found = [device for name in devices if (device := device_of(name))]
-    return measured_ceilings(found[0]) if len(found) == 1 == len(devices) else None
+    if len(devices) != 1:
+        return None
+    (name,) = devices
+    device = device_of(name)
+    known = measured_ceilings(device) if device else None
+    mine = next((m for m in own if m.device == name), None)
+    return with_measured(known, mine) if mine else known

@@ -245,5 +245,5 @@ def _filled(kind: type[Columns], columns: Mapping[str, NDArray[np.int64]]) -> Co
     for column in fields(kind):
         dtype = {"Ids": np.int32, "Codes": np.int8}.get(str(column.type), np.int64)
         given = columns[column.name] if column.name in MUST else columns.get(column.name)
-        made[column.name] = np.full(count, NOT_TOLD, dtype) if given is None else np.asarray(given).astype(dtype)
+        made[column.name] = np.full(count, NOT_TOLD, dtype) if given is None else np.asarray(given, dtype)
     return kind(**made)

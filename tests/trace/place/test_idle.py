@@ -46,6 +46,21 @@ def test_without_a_launch_the_cause_is_unknown_and_copies_are_counted() -> None:
     assert gaps.copied_ns.tolist() == [10]
 
 
+@pytest.mark.parametrize(("quiet", "nothing_ns"), [
+    ([], 0), ([(25, 45)], 20), ([(0, 30)], 10), ([(30, 99)], 20), ([(0, 20), (50, 60)], 0), ([(21, 23), (40, 41)], 3),
+])  # fmt: skip
+def test_of_a_gap_there_was_nothing_to_do_for_as_long_as_no_request_was_there(
+    quiet: list[tuple[int, int]], nothing_ns: int
+) -> None:
+    gaps = find_gaps(timeline([(0, 10, 10, 0), (1, 50, 5, 1)], [(3, 0, 1), (3, 46, 2)]), 0, quiet)
+    assert (gaps.nothing_ns.tolist(), [CAUSES[int(c)] for c in gaps.cause]) == ([nothing_ns], ["launch"])
+
+
+def test_nothing_to_do_and_copies_are_not_counted_twice() -> None:
+    gaps = find_gaps(timeline([(0, 10, 10, -1), (2, 25, 10, -1), (1, 50, 5, -1)], []), 0, [(20, 50)])
+    assert (gaps.copied_ns.tolist(), gaps.nothing_ns.tolist()) == ([10], [20])
+
+
 def test_kernels_side_by_side_leave_no_gap() -> None:
     assert len(find_gaps(timeline([(0, 10, 30, -1), (1, 20, 5, -1), (1, 40, 5, -1)], []), 0).start_ns) == 0
 

@@ -68,6 +68,26 @@ def test_the_clock_is_moved_and_nothing_else() -> None:
             assert all(b[n] - a[n] == 10**12 for n in moved)
 
 
+CAUSES = ("launch", "sync", "queued", "copy", "unknown", "nothing")
+
+
+def test_without_requests_there_was_nothing_to_do_and_without_a_record_nobody_knows() -> None:
+    from pellucid.trace.load import rows_of
+
+    timeline = read(Path(shared_data(H200)))
+    alone, busy = (rows_of(timeline, Identity("c", "w"), quiet=quiet)["capture_steps"].to_pylist()
+                   for quiet in (None, ()))  # fmt: skip
+    assert {s["idle_nothing_ns"] for s in alone} == {None} and {s["idle_nothing_ns"] for s in busy} == {0}
+    step = max(busy, key=lambda s: s["idle_before_ns"] or 0)        # as if for half of it no request had been there
+    before, half = step["idle_before_ns"], step["idle_before_ns"] // 2
+    quiet = [(step["start_ns"] - half + 1000, step["start_ns"] + 1000)]
+    shifted = rows_of(timeline, Identity("c", "w"), shift_ns=1000, quiet=quiet)["capture_steps"].to_pylist()
+    (mine,) = [s for s in shifted if s["step"] == step["step"]]
+    assert 0 < mine["idle_nothing_ns"] <= half < before
+    for a, b in zip(busy, shifted, strict=True):
+        assert sum(a[f"idle_{c}_ns"] for c in CAUSES) == sum(b[f"idle_{c}_ns"] for c in CAUSES)
+
+
 def test_counted_launches_keep_every_metric() -> None:
     found = loaded("nsys_ncu/dsocr_rtx5090/ncu/k0001_ncu.details.csv")
     assert len(rows(found, "kernel_metrics")) == 44

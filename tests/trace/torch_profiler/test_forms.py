@@ -13,6 +13,8 @@ import pytest
 
 from pellucid.core.errors import AskedWrongly
 from pellucid.trace.timeline import OP, OVERHEAD, RUNTIME
+from pellucid.trace.torch_profiler.events import WHOLE
+from pellucid.trace.torch_profiler.unpack import AHEAD_BYTES
 from tests.trace.torch_profiler.written import HEAD, TAIL, Event, call, kernel, loaded, op, ran, text
 
 EVENTS: list[Event | str] = [op(), call(), kernel()]
@@ -67,6 +69,24 @@ def test_a_bare_list_of_events_needs_no_end(tmp_path: Path, content: str) -> Non
     found = loaded(tmp_path, content)
     assert ran(found) == ["k"] and found.about.damage == ()
     assert (found.about.rank, found.about.wall_zero_ns, found.about.devices) == (None, None, ())
+
+
+def test_what_is_unpacked_ahead_is_read_in_order(tmp_path: Path) -> None:
+    content = text([kernel(f"k{i % 7}", ts=i, note="x" * 500) for i in range(9000)]).encode()
+    assert len(content) > 2 * AHEAD_BYTES
+    found = loaded(tmp_path, gzip.compress(content, 1))
+    assert found.kernels.start_ns.tolist() == [1000 * i for i in range(9000)] and found.about.damage == ()
+    cut = loaded(tmp_path, gzip.compress(content, 1)[:-2000])
+    assert 0 < cut.count() < 9000 and cut.kernels.start_ns.tolist() == [1000 * i for i in range(cut.count())]
+
+
+def test_a_copy_may_tell_its_bytes_as_a_text(tmp_path: Path) -> None:
+    """As ROCm's profiler does. The block is read at once nevertheless."""
+    event = {**kernel(ts=2, bytes="4096"), "cat": "gpu_memcpy"}
+    found = loaded(tmp_path, text([event, {**event, "args": {"bytes": 12}}, {**event, "args": {"bytes": "many"}}]))
+    assert found.kernels.copied_bytes.tolist() == [4096, 12, -1]
+    args = WHOLE.decode(f"[{json.dumps(event)}]")[0].args
+    assert args is not None and args.bytes == "4096"
 
 
 @pytest.mark.parametrize("seam", [",", ", ", ",\n", "\n  ,\n  "])

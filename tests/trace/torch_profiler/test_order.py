@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pellucid.trace.link import _looked_up, _order, distinct
+from pellucid.trace.link import MANY, _distinct_placed, _looked_up, _order, distinct
 
 SMALL = st.integers(-3, 3)
 LARGE = st.integers(-(2**62), 2**62)
@@ -30,6 +31,16 @@ def test_distinct_values_are_sorted_and_point_back(values: list[int]) -> None:
     unique, which = distinct(np.array(values, np.int64))
     assert unique.tolist() == sorted(set(values))
     assert unique[which].tolist() == values
+
+
+@pytest.mark.parametrize("different", [1, 50, 3000, 60_000])
+def test_many_distinct_values_are_found_whatever_place_they_fall_on(different: int) -> None:
+    """With 3,000 of them dozens lose their place to another; 60,000 are sorted."""
+    pick = np.random.default_rng(different)
+    values = pick.integers(-(2**62), 2**62, different)[pick.integers(0, different, 2 * MANY)]
+    unique, which = distinct(values)
+    assert (np.diff(unique) > 0).all() and np.array_equal(unique[which], values)
+    assert (_distinct_placed(values) is None) == (different == 60_000)
 
 
 @given(st.lists(st.integers(0, 9), max_size=30), st.sampled_from([1, 10**6]), st.lists(SMALL, max_size=30))

@@ -13,6 +13,31 @@ def ns(us: float) -> int:
     return round(us * 1000)
 
 
+MUST = {"X": {"ts", "dur", "cat"}, "C": {"ts", "args"}, "s": {"ts", "id", "cat"}, "f": {"ts", "id", "cat"},
+        "M": {"args"}}  # fmt: skip
+
+
+def malformed(events: Sequence[dict[str, Any]]) -> list[str]:
+    """Events without what the format asks of their kind, arrows that are not one beginning and one later end, and
+    counters whose times do not rise."""
+    found = [f"{e['name']}: no {', '.join(sorted(lacks))}" for e in events if (lacks := MUST[e["ph"]] - e.keys())]
+    found += [f"{e['name']}: {n} is no number of a track" for e in events for n in ("pid", "tid")
+              if n in e and (type(e[n]) is not int or e[n] < 0)]  # fmt: skip
+    arrows = defaultdict[tuple[str, int], list[tuple[str, float]]](list)
+    counted: dict[tuple[int, str], float] = {}
+    for e in events:
+        if e["ph"] in "sf":
+            arrows[e["cat"], e["id"]].append((e["ph"], e["ts"]))
+        if e["ph"] == "C":
+            if e["ts"] < counted.get((e["pid"], e["name"]), 0.0):
+                found.append(f"{e['name']} at {e['ts']}: earlier than the one before")
+            counted[e["pid"], e["name"]] = e["ts"]
+    for arrow, ends in arrows.items():
+        if [ph for ph, _ in ends] != ["s", "f"] or ends[0][1] > ends[1][1]:
+            found.append(f"arrow {arrow} is {ends}")
+    return found
+
+
 def faults(events: Sequence[dict[str, Any]]) -> list[str]:
     """Slices that lie across each other, times below zero, colours nobody knows, tracks without a name."""
     tracks = defaultdict[tuple[int, int], list[tuple[int, int, str]]](list)

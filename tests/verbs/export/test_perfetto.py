@@ -26,7 +26,7 @@ from pellucid.verbs.export.perfetto import perfetto
 from pellucid.verbs.export.span import Wish
 from pellucid.verbs.export.tracks import Tracks
 from tests.conftest import shared_data
-from tests.verbs.export.nesting import faults, ns
+from tests.verbs.export.nesting import faults, malformed, ns
 
 pytestmark = pytest.mark.slow
 
@@ -88,6 +88,38 @@ def test_any_last_part_of_a_run_nests_and_holds_what_ended_in_it(since_ns: int) 
     last = max(run.one("SELECT (SELECT max(end_ns) FROM steps), max(last_delivered_ns) FROM requests").values())
     steps = run.one("SELECT count(*) AS n FROM steps WHERE end_ns >= $a", {"a": last - since_ns})["n"]
     assert len([e for e in found if e["name"].startswith("step ")]) == steps
+
+
+@pytest.mark.parametrize("name", ["device/moe-uniform", "device/eager", "few-blocks"])
+def test_an_export_is_whole(name: str) -> None:
+    """Each step, request, captured step and kernel of the store once, at its time and for as long."""
+    run, found = open_run(GOLDEN / name), exported(GOLDEN / name)
+    events, origin_ns = found["traceEvents"], found["otherData"]["origin_ns"]
+    wanted = Counter[tuple[str, str, int, int]]()
+    for category, query in WHOLE.items():
+        wanted.update((category, *r.values()) for r in run.rows(query))
+    slices = [e for e in events if e["ph"] == "X" and not _part(e)]
+    names = [e["name"].split(":")[0] if "step" in e["cat"] else e["name"] for e in slices]
+    shown = Counter((KERNEL_KINDS.get(e["cat"], e["cat"]), name, origin_ns + ns(e["ts"]), ns(e["dur"]))
+                    for e, name in zip(slices, names, strict=True))  # fmt: skip
+    assert shown == wanted and sum(wanted.values()) > 100
+    assert malformed(events) == [] and faults(events) == []
+
+
+WHOLE = {
+    "step": "SELECT 'step ' || step, start_ns, end_ns - start_ns FROM steps",
+    "request": """
+        SELECT request_id, coalesce(arrival_ns, queued_ns, scheduled_ns) AS start_ns,
+               greatest(finish_ns, last_delivered_ns, last_token_ns) - start_ns FROM requests""",
+    "capture_step": "SELECT 'step ' || step, start_ns, end_ns - start_ns FROM capture_steps",
+    "kernel": "SELECT name, start_ns, duration_ns FROM kernels",
+}
+KERNEL_KINDS = {"gpu_memcpy": "kernel", "gpu_memset": "kernel", "cpu_op": "kernel"}
+
+
+def _part(event: dict[str, Any]) -> bool:
+    """Of a step or a request: they lie in the whole, which alone has facts."""
+    return event["cat"] in ("step", "request") and "args" not in event
 
 
 def test_a_preemption_lies_in_the_part_it_interrupted() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from pellucid.physics.cache import layer_elements, mixer_state_bytes
+from pellucid.physics.cache import layer_elements
 from pellucid.physics.formulae.attention import (
     Heads,
     Storage,
@@ -19,6 +19,7 @@ from pellucid.physics.formulae.attention import (
     prefill,
     tree,
 )
+from pellucid.physics.formulae.linear import Part, past_bytes, recurrence
 from pellucid.physics.formulae.pointwise import kv_write, norm, rope
 from pellucid.physics.geometry import Attention, Geometry, Layer, Linear, Mla
 from pellucid.physics.parameters import stored_format
@@ -129,14 +130,7 @@ def _mla(a: Mla, layer: Layer, batch: Batch, plan: Plan) -> Iterator[StepPart]:
 
 
 def _linear(a: Linear, batch: Batch, plan: Plan) -> Work:
-    """The recurrence: states read and written once for each request, and what goes in and out for each token.
-
-    Prefills run it in chunks on the matrix units, decodes token by token on the vector units.
-    """
-    io_elements = 2 * a.key_heads_count * a.key_dim + 2 * a.value_heads_count * a.value_dim
-    if a.rule == "mamba1":
-        io_elements = 2 * a.value_heads_count * a.value_dim + 2 * a.key_dim
-    states = 2 * batch.requests_count * mixer_state_bytes(a, plan.cache)
-    moved = (batch.tokens * io_elements * plan.activations.element_bytes + states) / plan.tp
-    chunks = Work.of(plan.activations.compute, a.pair_flop * batch.prefill_tokens / plan.tp, 0.0)
-    return chunks + Work.of("fp32", a.pair_flop * batch.decode_tokens / plan.tp, moved)
+    """The recurrence, and what the short convolution keeps; its products are a thousandth of the layer's."""
+    part = Part(batch.requests_count, batch.tokens, batch.prefill_tokens)
+    whole = recurrence(a, part, plan.activations, plan.cache) + Work((), past_bytes(a, part, plan.cache))
+    return whole.times(1 / plan.tp)

@@ -14,6 +14,7 @@ CAPTURES = Table("captures", "a kernel trace: a capture of a running engine, or 
         device_name: as the driver spells it
         compute_capability: such as 9.0; null on devices without one
         damage: what was not whole in the file, in words; null where nothing was found
+        ceilings: what roof_ns of its kernels was computed with, as JSON: rates, whether measured, and by whom
         """, STR),
     *columns("""
         rank: rank in the job; null where the file does not tell
@@ -61,7 +62,8 @@ CAPTURE_STEPS = Table("capture_steps", "an engine step in a capture, and how its
         kernels_count: kernels
         kernels_ns: sum of their durations, on all streams
         busy_ns: time with at least one kernel
-        idle_launch_ns: device idle, waiting for the host to launch
+        idle_nothing_ns: device idle with no request there, so nothing to do; null in a loaded file: a trace cannot tell
+        idle_launch_ns: device idle, waiting for the host to launch; in a loaded file with what idle_nothing_ns would be
         idle_sync_ns: device idle while the host waited for it
         idle_copy_ns: device idle but for copies and fills
         idle_queued_ns: device idle with its next kernel launched: late by itself, or waiting for another stream

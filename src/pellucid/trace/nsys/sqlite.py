@@ -49,13 +49,14 @@ EXTENT = "({0}X << 32) | ({0}Y << 16) | {0}Z"
 ON_DEVICE = {"start": "start", "end": "end", "device": "deviceId", "stream": "streamId", "correlation": "correlationId",
              "process": "globalPid", "graph": "graphId", "graph_node": "graphNodeId"}  # fmt: skip
 TABLES = {
-    KERNEL_TABLE: (KERNEL, {**ON_DEVICE, "name": "demangledName", "short": "shortName",
-                            "grid": EXTENT.format("grid"), "block": EXTENT.format("block")}),
+    KERNEL_TABLE: (KERNEL, {**ON_DEVICE, "name": "demangledName", "grid": EXTENT.format("grid"),
+                            "block": EXTENT.format("block")}),
     PREFIX + "MEMCPY": (MEMCPY, {**ON_DEVICE, "name": "copyKind", "copied_bytes": "bytes"}),
     PREFIX + "MEMSET": (MEMSET, {**ON_DEVICE, "copied_bytes": "bytes"}),
     PREFIX + "SYNCHRONIZATION": (SYNC, {**ON_DEVICE, "name": "syncType"}),
     PREFIX + "GRAPH_TRACE": (GRAPH, ON_DEVICE),
 }  # fmt: skip
+SHORT_NAME = {"name": "shortName"}      # read where a kernel has no other
 ON_HOST = {"start": "start", "end": "end", "thread": "globalTid", "correlation": "correlationId", "name": "nameId"}
 HOST_TABLES = {PREFIX + "RUNTIME": RUNTIME, PREFIX + "OVERHEAD": OVERHEAD, "PROFILER_OVERHEAD": OVERHEAD}
 # Enumerations of CUPTI (ENUM_CUDA_MEMCPY_OPER, ENUM_CUPTI_SYNC_TYPE), spelt as the torch profiler spells them.
@@ -129,25 +130,36 @@ def read(path: Path) -> Timeline:
 
 def _device_part(reading: Reading, table: str) -> dict[str, Longs]:
     kind, wanted = TABLES[table]
-    found = _whole(reading.database.columns(table, wanted, reading.damage), reading.damage)
+    columns = reading.database.columns(table, wanted, reading.damage)
+    if kind == KERNEL and "start" in columns:
+        columns["name"] = _names(reading.database, columns.get("name"), len(columns["start"]))
+    found = _whole(columns, reading.damage)
     if not found:
         return {}
     count = len(found["start_ns"])
-    none = np.full(count, NOT_TOLD, np.int64)
-    ids = found.pop("name", none)
-    short = found.pop("short", none)
+    ids = found.pop("name") if "name" in found else np.full(count, NOT_TOLD, np.int64)
     if kind == KERNEL:
-        found["name"] = reading.named(np.where(ids >= 0, ids, short))
+        found["name"] = reading.named(ids)
     elif kind == SYNC:
         found["name"] = reading.named(ids, SYNCS, "Sync")
     elif kind == MEMCPY:
         found["name"] = reading.named(ids, {k: f"Memcpy {way}" for k, way in COPIES.items()}, "Memcpy")
     else:
-        found["name"] = reading.named(none, {}, "Memset" if kind == MEMSET else "Graph")
+        found["name"] = reading.named(ids, {}, "Memset" if kind == MEMSET else "Graph")
     if kind == GRAPH and count:
         reading.damage.odd(GRAPHS)
     return {**found, "kind": np.full(count, kind, np.int64),
             **{side: reading.extent(found[side]) for side in ("grid", "block") if side in found}}  # fmt: skip
+
+
+def _names(database: Database, told: Longs | None, count: int) -> Longs:
+    """Numbers of the kernels' names, and of their short names where there are no others."""
+    if told is not None and (told >= 0).all():
+        return told
+    short = database.columns(KERNEL_TABLE, SHORT_NAME, Damage()).get("name")
+    if short is None or len(short) != count:
+        short = np.full(count, NOT_TOLD, np.int64)
+    return short if told is None else np.where(told >= 0, told, short)
 
 
 def _whole(found: dict[str, Longs], damage: Damage) -> dict[str, Longs]:
@@ -167,7 +179,7 @@ def _host(reading: Reading, ranges: Ranges) -> tuple[dict[str, Longs], tuple[tup
         found = _whole(reading.database.columns(table, ON_HOST, reading.damage), reading.damage)
         if found:
             count = len(found["start_ns"])
-            ids = found.pop("name", np.full(count, NOT_TOLD, np.int64))
+            ids = found.pop("name") if "name" in found else np.full(count, NOT_TOLD, np.int64)
             parts.append({**found, "name": reading.named(ids), "kind": np.full(count, kind, np.int64)})
     host = _joined(parts)
     unique, which = distinct(host["thread"])
@@ -179,12 +191,14 @@ def _joined(parts: list[dict[str, Longs]]) -> dict[str, Longs]:
     names = dict.fromkeys(("name", "kind", "start_ns", "duration_ns", "process", "thread"))
     names |= dict.fromkeys(name for part in parts for name in part)
     parts = [part for part in parts if len(part.get("start_ns", ()))]
-    counts = [len(part["start_ns"]) for part in parts]
     if len(parts) == 1:
-        return {name: parts[0].get(name, np.full(counts[0], NOT_TOLD, np.int64)) for name in names}
-    return {name: np.concatenate([np.zeros(0, np.int64), *(part.get(name, np.full(count, NOT_TOLD, np.int64))
-                                                           for part, count in zip(parts, counts, strict=True))])
-            for name in names}  # fmt: skip
+        return {name: _column(parts[0], name) for name in names}
+    return {name: np.concatenate([np.zeros(0, np.int64), *(_column(part, name) for part in parts)]) for name in names}
+
+
+def _column(part: Mapping[str, Longs], name: str) -> Longs:
+    found = part.get(name)
+    return np.full(len(part["start_ns"]), NOT_TOLD, np.int64) if found is None else found
 
 
 def _about(path: Path, reading: Reading) -> About:

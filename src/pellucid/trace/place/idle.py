@@ -6,10 +6,14 @@
     host                             | launch b |           launched after the gap began, without waiting: launch
 
 A gap with copies in it counts as copy for so long. Where the launch is not visible the cause is unknown.
+
+That there was nothing to do no trace tells: a host that schedules in another process, or waits for a lock, looks like
+one without requests. The engine's own record does: spans in which no request was there are taken out of a gap first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +35,7 @@ class Gaps:
     kernel: Longs               # row of the kernel that ends it
     cause: Longs                # in CAUSES
     copied_ns: Longs            # of it with a copy or a fill
+    nothing_ns: Longs           # of the rest, without a request: 0 where nobody knows of any
 
 
 def busy_edges(start_ns: Longs, end_ns: Longs) -> tuple[Longs, Longs]:
@@ -57,7 +62,8 @@ def covered_ns(starts: Longs, ends: Longs, from_ns: Longs, to_ns: Longs) -> Long
     return until(to_ns) - until(from_ns)
 
 
-def find_gaps(timeline: Timeline, device: int) -> Gaps:
+def find_gaps(timeline: Timeline, device: int, quiet: Sequence[tuple[int, int]] = ()) -> Gaps:
+    """`quiet`: from when to when no request was there, in order, in the clock of the trace."""
     kernels = timeline.kernels
     rows = np.flatnonzero((kernels.kind == KERNEL) & (kernels.device == device))
     start, end = kernels.start_ns[rows], kernels.start_ns[rows] + kernels.duration_ns[rows]
@@ -67,7 +73,10 @@ def find_gaps(timeline: Timeline, device: int) -> Gaps:
     cause = _causes(timeline, gap_start, gap_end, ender)
     copies = np.flatnonzero(np.isin(kernels.kind, (MEMCPY, MEMSET)) & (kernels.device == device))
     c_start, c_end = busy_edges(kernels.start_ns[copies], kernels.start_ns[copies] + kernels.duration_ns[copies])
-    return Gaps(gap_start, gap_end, ender, cause, covered_ns(c_start, c_end, gap_start, gap_end))
+    copied_ns = covered_ns(c_start, c_end, gap_start, gap_end)
+    q_start, q_end = np.array(quiet, np.int64).reshape(len(quiet), 2).T
+    nothing_ns = np.minimum(covered_ns(q_start, q_end, gap_start, gap_end), gap_end - gap_start - copied_ns)
+    return Gaps(gap_start, gap_end, ender, cause, copied_ns, nothing_ns)
 
 
 def _causes(timeline: Timeline, gap_start: Longs, gap_end: Longs, ender: Longs) -> Longs:

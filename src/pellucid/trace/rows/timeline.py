@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pellucid.physics.ceilings import Ceilings
 from pellucid.store.schema import CAPTURE_STEPS, CAPTURES, KERNELS
 from pellucid.trace.place.idle import LAUNCH, QUEUED, SYNC, UNKNOWN, Gaps, busy_edges, covered_ns, find_gaps
 from pellucid.trace.place.placed import StepSeen
@@ -27,15 +29,19 @@ from pellucid.trace.work.works import Scene
 Tables = dict[str, pa.Table]
 
 
-def timeline_rows(scene: Scene, known: Sequence[Known], who: Identity, shift_ns: int = 0) -> Tables:
+def timeline_rows(
+    scene: Scene, known: Sequence[Known], who: Identity, shift_ns: int = 0, ceilings: Ceilings | None = None,
+    quiet: Sequence[tuple[int, int]] | None = None,
+) -> Tables:  # fmt: skip
+    """`quiet`: from when to when no request was there, in the clock of the run; None where nobody tells."""
     return {
-        "captures": capture_row(scene, who, shift_ns),
-        "capture_steps": _steps(scene, who, shift_ns),
+        "captures": capture_row(scene, who, shift_ns, ceilings),
+        "capture_steps": _steps(scene, who, shift_ns, quiet),
         "kernels": _kernels(scene, known, who, shift_ns),
     }
 
 
-def capture_row(scene: Scene, who: Identity, shift_ns: int) -> pa.Table:
+def capture_row(scene: Scene, who: Identity, shift_ns: int, ceilings: Ceilings | None = None) -> pa.Table:
     timeline = scene.timeline
     about, kernels, host = timeline.about, timeline.kernels, timeline.host
     mine = kernels.kind == KERNEL
@@ -51,6 +57,7 @@ def capture_row(scene: Scene, who: Identity, shift_ns: int) -> pa.Table:
         "compute_capability": device.compute_capability if device else None,
         "processors_count": device.processors_count if device else None,
         "device_memory_bytes": device.memory_bytes if device else None,
+        "ceilings": ceilings_json(ceilings) if ceilings else None,
         "damage": "; ".join(about.damage) or None, "damaged_count": about.damaged_count,
         "redacted_count": about.redacted_count, "rank": about.rank, "ranks_count": about.ranks_count,
         "devices_count": len(used), "start_ns": start_ns, "end_ns": max(ends) + shift_ns if ends else None,
@@ -59,6 +66,12 @@ def capture_row(scene: Scene, who: Identity, shift_ns: int) -> pa.Table:
         "kernels_ns": int(kernels.duration_ns[mine].sum()), "host_events_count": len(host),
         "trace_bytes": about.trace_bytes,
     })  # fmt: skip
+
+
+def ceilings_json(ceilings: Ceilings) -> str:
+    """What the roofs of a capture were computed with. Links and exponentials are the data sheet's, and not in it."""
+    rates = {"hbm_bytes_per_s": ceilings.memory, **{f"{p}_flop_per_s": rate for p, rate in ceilings.flop}}
+    return json.dumps({name: {"per_s": r.per_s, "basis": r.basis, "source": r.source} for name, r in rates.items()})
 
 
 def _kernels(scene: Scene, known: Sequence[Known], who: Identity, shift_ns: int) -> pa.Table:
@@ -101,12 +114,12 @@ def _kinds(kind: Codes, device: Ids) -> pa.Array:
     return texts(np.where((kind == KERNEL) & (device < 0), len(KINDS), kind), (*KINDS, "op"))
 
 
-def _steps(scene: Scene, who: Identity, shift_ns: int) -> pa.Table:
+def _steps(scene: Scene, who: Identity, shift_ns: int, quiet: Sequence[tuple[int, int]] | None) -> pa.Table:
     timeline = scene.timeline
     devices = np.unique(timeline.kernels.device[timeline.kernels.kind == KERNEL]).tolist()
     columns: dict[str, list[object]] = {}
     for device in devices:
-        gaps = find_gaps(timeline, device)
+        gaps = find_gaps(timeline, device, [(start - shift_ns, end - shift_ns) for start, end in quiet or ()])
         last_end: int | None = None
         for seen, rows in zip(scene.placed.steps, scene.placed.rows, strict=True):
             mine = rows[timeline.kernels.device[rows] == device]
@@ -114,6 +127,8 @@ def _steps(scene: Scene, who: Identity, shift_ns: int) -> pa.Table:
                 continue
             row = _step(scene, seen, mine, gaps, last_end)
             last_end = row["end_ns"]
+            if quiet is None:
+                row["idle_nothing_ns"] = None
             if device < 0:           # operators of the host: no device was idle
                 row |= dict.fromkeys(n for n in row if n.startswith(("idle_", "busy_", "comm_")))
             for name in ("start_ns", "end_ns", "host_start_ns", "host_end_ns"):
@@ -134,7 +149,7 @@ def _step(
     first, last = int(start.min()), int(end.max())
     busy_start, busy_end = busy_edges(start, end)
     idle = (gaps.start_ns >= (first if last_end is None else min(first, last_end))) & (gaps.end_ns <= last)
-    length = gaps.end_ns - gaps.start_ns - gaps.copied_ns
+    length = gaps.end_ns - gaps.start_ns - gaps.copied_ns - gaps.nothing_ns
     causes = {f"idle_{name}_ns": int(length[idle & (gaps.cause == code)].sum()) for name, code in (
         ("launch", LAUNCH), ("sync", SYNC), ("queued", QUEUED), ("unknown", UNKNOWN))}  # fmt: skip
     return {
@@ -145,6 +160,7 @@ def _step(
         "decode_requests_count": seen.decode_requests, "decode_tokens": seen.decode_tokens,
         "kernels_count": len(work), "kernels_ns": int(kernels.duration_ns[work].sum()),
         "busy_ns": int((busy_end - busy_start).sum()), **causes, "idle_copy_ns": int(gaps.copied_ns[idle].sum()),
+        "idle_nothing_ns": int(gaps.nothing_ns[idle].sum()),
         "comm_exposed_ns": _exposed_comm_ns(timeline, scene, work),
         "idle_before_ns": None if last_end is None else max(0, first - last_end),
     }  # fmt: skip

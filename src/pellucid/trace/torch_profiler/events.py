@@ -31,7 +31,7 @@ class Args(Struct, gc=False):
     correlation: int = -1
     grid: tuple[int, ...] = ()
     block: tuple[int, ...] = ()
-    bytes: int = -1
+    bytes: int | str = -1           # ROCm's profiler writes a text
     graph: int = msgspec.field(default=-1, name="graph id")
     graph_node: int = msgspec.field(default=-1, name="graph node id")
     scalars: Raw = msgspec.field(default=NOTHING, name="Concrete Inputs")

@@ -18,6 +18,9 @@ from pellucid.trace.timeline import Damage
 
 READ_BYTES = 1 << 16        # of the packed file at once
 PIECE_BYTES = 1 << 18       # unpacked; measured: 1.05 times as fast as 512 kB and 128 kB, 1.1 to 1.7 times as 4 MB
+# Unpacked in one call, outside Python's lock, and cut into pieces then. A call for each piece would run only while the
+# reader waits for it: measured on 7 to 27 MB, as slow as no thread; with 2 MB reading takes 0.86 to 0.95 of the time.
+AHEAD_BYTES = 1 << 21
 TAR_BLOCK_BYTES = 512
 TAR_MAGIC_AT = 257
 CUT = "the packed file ends early: what could be unpacked was read"
@@ -39,13 +42,13 @@ def pieces(path: Path, damage: Damage) -> Iterator[bytes]:
 
 
 def _ahead(source: Iterator[bytes]) -> Iterator[bytes]:
-    """Unpacks the next piece while the one before is being read: a second core, where there is one, and no more memory
-    than a piece."""
+    """Unpacks what comes next while what was unpacked is being read: a second core, where there is one."""
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(next, source, None)
-        while (piece := waiting.result()) is not None:
+        while (unpacked := waiting.result()) is not None:
             waiting = pool.submit(next, source, None)
-            yield piece
+            for at in range(0, len(unpacked), PIECE_BYTES):
+                yield unpacked[at:at + PIECE_BYTES]
 
 
 def _plain(path: Path) -> Iterator[bytes]:
@@ -56,11 +59,11 @@ def _plain(path: Path) -> Iterator[bytes]:
 
 def _gunzipped(path: Path, damage: Damage) -> Iterator[bytes]:
     """With Arrow's zlib, twice as fast as Python's, as far as the file is whole."""
-    done_bytes = 0
+    done_bytes, at_once = 0, PIECE_BYTES        # little at first: the reader waits for it
     try:
         with pa.OSFile(str(path)) as file, pa.CompressedInputStream(file, "gzip") as unpacked:
-            while piece := unpacked.read(PIECE_BYTES):
-                done_bytes += len(piece)
+            while piece := unpacked.read(at_once):
+                done_bytes, at_once = done_bytes + len(piece), min(2 * at_once, AHEAD_BYTES)
                 yield piece
         return
     except OSError:

@@ -22,6 +22,8 @@ from pellucid.trace.work.operators import FORMATS, Operator
 class Model:
     hidden: int | None = None
     heads: Heads | None = None
+    latent: g.Mla | None = None     # latent attention, in its place
+    linear: g.Linear | None = None  # linear attention, beside either
     experts: Shape | None = None
     weights: Format = BF16
     cache: Format = BF16
@@ -48,22 +50,31 @@ def model_of_shapes(hidden: int | None, operators: Iterable[Operator]) -> Model:
         tokens, active, count = routing
         widths = [width for rows, width in gated if rows == tokens * active]
         experts = Shape(count, active, hidden, widths[0]) if widths else None
-    return Model(hidden, heads, experts, weights, cache)
+    return Model(hidden, heads, experts=experts, weights=weights, cache=cache)
 
 
 def model_of_geometry(geometry: g.Geometry, tensor_ranks: int = 1) -> Model:
     """Sizes on one of `tensor_ranks` devices that share each matrix; of attention that differs, the most frequent."""
     mixers = [layer.mixer for layer in geometry.layers if isinstance(layer.mixer, g.Attention)]
+    latents = [layer.mixer for layer in geometry.layers if isinstance(layer.mixer, g.Mla)]
+    linears = [layer.mixer for layer in geometry.layers if isinstance(layer.mixer, g.Linear)]
     ffns = [layer.ffn for layer in geometry.layers if isinstance(layer.ffn, g.Moe)]
     heads = None
     if mixers:
         a = max(set(mixers), key=mixers.count)
         heads = Heads(a.heads_count // tensor_ranks, max(1, a.kv_heads_count // tensor_ranks), a.key_dim, a.value_dim)
+    latent = replace(latents[0], heads_count=latents[0].heads_count // tensor_ranks) if latents else None
+    linear = _share(linears[0], tensor_ranks) if linears else None
     experts = None
     if ffns:
         f = ffns[0]
         experts = Shape(f.experts_count, f.active_count, geometry.hidden, f.width // tensor_ranks)
-    return Model(geometry.hidden, heads, experts, basis="geometry")
+    return Model(geometry.hidden, heads, latent, linear, experts, basis="geometry")
+
+
+def _share(a: g.Linear, ranks: int) -> g.Linear:
+    keys = max(1, a.key_heads_count // ranks)
+    return replace(a, key_heads_count=keys, value_heads_count=a.value_heads_count // ranks)
 
 
 def merged(told: Model | None, seen: Model) -> Model:

@@ -20,14 +20,16 @@ from pellucid.physics.formats import BF16, Format
 from pellucid.physics.formulae import moe, pointwise
 from pellucid.physics.formulae.attention import Storage
 from pellucid.physics.formulae.matmul import gemm
+from pellucid.physics.geometry import Mla
 from pellucid.physics.work import Work
 from pellucid.trace.classify import Label
 from pellucid.trace.place.lookups import find_lookups
 from pellucid.trace.place.placed import Placed, is_mixer
 from pellucid.trace.timeline import KERNEL, MEMCPY, Timeline
-from pellucid.trace.work.attention import attention
+from pellucid.trace.work.attention import attention, latent_attention
 from pellucid.trace.work.batches import Batch, batches
 from pellucid.trace.work.known import NOTHING, Known, counted_elsewhere, of, unknown
+from pellucid.trace.work.linear import linear
 from pellucid.trace.work.model import Model, merged, model_of_shapes
 from pellucid.trace.work.operators import Operator, operator
 
@@ -109,6 +111,8 @@ def _known(works: Works, row: int) -> Known:
         return _experts(works, row, duration_ns)
     if label.category == "attention" and is_mixer(label):
         return _attention(works, row, duration_ns)
+    if label.category == "ssm_linear_attn":
+        return _linear(works, row, duration_ns)
     if label.category == "kv_cache":
         return _kv_write(works, row, duration_ns)
     if label.category in WHOLE_TENSORS:
@@ -187,12 +191,27 @@ def _in_layer(works: Works, row: int, category: str) -> tuple[int, int]:
 
 
 def _attention(works: Works, row: int, duration_ns: int) -> Known:
-    if works.model.heads is None:
+    mixer = works.model.latent or works.model.heads
+    if mixer is None:
         return NOTHING
     if _in_layer(works, row, "attention")[0] > 1 and _mixers(works, row) > 1:
         return unknown("a layer has several attention kernels: which does what is not known")
-    storage = Storage(cache=works.model.cache)
-    work = attention(works.model.heads, works.batch(row), storage)
+    storage, batch = Storage(cache=works.model.cache), works.batch(row)
+    work = latent_attention(mixer, batch, storage) if isinstance(mixer, Mla) else attention(mixer, batch, storage)
+    return unknown(work) if isinstance(work, str) else of(work, works.ceilings, duration_ns, "geometry")
+
+
+def _linear(works: Works, row: int, duration_ns: int) -> Known:
+    if works.model.linear is None:
+        return NOTHING
+    detail = works.scene.labels[row].detail
+    placed = works.scene.placed
+    step, layer = int(placed.step[row]), int(placed.layer[row])
+    alike = sum(works.scene.labels[r].detail == detail and placed.layer[r] == layer
+                for r in placed.rows[step].tolist()) if step >= 0 and layer >= 0 else 1  # fmt: skip
+    if alike > 1:
+        return unknown(f"a layer has {alike} such kernels: which does what is not known")
+    work = linear(works.model.linear, detail, works.batch(row))
     return unknown(work) if isinstance(work, str) else of(work, works.ceilings, duration_ns, "geometry")
 
 
@@ -203,10 +222,13 @@ def _mixers(works: Works, row: int) -> int:
 
 
 def _kv_write(works: Works, row: int, duration_ns: int) -> Known:
-    heads, tokens = works.model.heads, works.batch(row).tokens
-    if heads is None or tokens is None:
+    heads, latent, tokens = works.model.heads, works.model.latent, works.batch(row).tokens
+    elements = latent.kv_rank + latent.rope_dim if latent else heads.kv_elements if heads else None
+    if elements is None or tokens is None:
         return NOTHING
-    work = pointwise.kv_write(tokens, heads.kv_elements, cache=works.model.cache)
+    if "gather" in works.scene.timeline.names[works.scene.timeline.kernels.name[row]].lower():      # reads it
+        return NOTHING
+    work = pointwise.kv_write(tokens, elements, cache=works.model.cache)
     return of(work, works.ceilings, duration_ns, "geometry")
 
 

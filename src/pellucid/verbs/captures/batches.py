@@ -17,6 +17,8 @@ from pellucid.trace.work.batches import Batch
 STEPS = """
     SELECT step, scheduled_tokens, decode_tokens + draft_tokens AS decode_tokens, prefill_requests_count,
            decode_requests_count FROM steps WHERE step BETWEEN $first AND $last"""
+QUIET = """
+    SELECT step, start_ns, idle_ns, host_gap_ns FROM steps WHERE step BETWEEN $first AND $last ORDER BY step"""
 SHARES = "SELECT step, tokens, position FROM step_requests WHERE step BETWEEN $first AND $last"
 Share = tuple[int, int]         # tokens and positions seen, of one request
 
@@ -33,6 +35,19 @@ def batches_of(run: RunReader, steps: Sequence[int]) -> dict[int, Batch]:
     wanted = set(steps)
     return {row["step"]: _batch(row, shares.get(row["step"], [])) for row in run.rows(STEPS, edges)
             if row["step"] in wanted and row["scheduled_tokens"] is not None}  # fmt: skip
+
+
+def quiet_of(run: RunReader, steps: Sequence[int]) -> list[tuple[int, int]] | None:
+    """From when to when no request was there, between the first of these steps and the last. None where that is not
+    known: of several engine cores, or where the record lacks one of the steps or does not tell what came before it."""
+    cores = run.one("SELECT count(DISTINCT process) AS n FROM steps")["n"]
+    if not steps or cores != 1:
+        return None
+    rows = run.rows(QUIET, {"first": min(steps), "last": max(steps)})
+    untold = [r for r in rows[1:] if r["idle_ns"] is None and r["host_gap_ns"] is None]
+    if untold or len(rows) != max(steps) - min(steps) + 1:
+        return None
+    return [(r["start_ns"] - r["idle_ns"], r["start_ns"]) for r in rows if r["idle_ns"]]
 
 
 def _batch(step: dict[str, Any], shares: list[Share]) -> Batch:

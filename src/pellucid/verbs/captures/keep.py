@@ -11,13 +11,14 @@ import json
 import os
 import secrets
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
 from pellucid.core.errors import AskedWrongly, Failed
+from pellucid.physics.ceilings import Measured
 from pellucid.physics.config.read import read as read_config
 from pellucid.store.schema import TABLES
 from pellucid.store.segment import add_segment
@@ -54,9 +55,12 @@ def model_of_config(path: Path) -> Model:
     return model_of_geometry(read_config(config))
 
 
-def keep(path: Path, folder: Path, who: Identity, model: Model | None = None) -> Kept:
-    """Raises AskedWrongly where the file holds no kernels, Failed where the run cannot be written."""
-    loaded = load(path, who, model)
+def keep(
+    path: Path, folder: Path, who: Identity, model: Model | None = None, own: Sequence[Measured] = ()
+) -> Kept:
+    """`own`: what was measured on devices here. Raises AskedWrongly where the file holds no kernels, Failed where the
+    run cannot be written."""
+    loaded = load(path, who, model, own)
     if not loaded.tables["kernels"].num_rows:
         damage = "; ".join(loaded.about.damage) or "nothing of it is damaged"
         raise AskedWrongly(f"{path} holds no kernels: {damage}. Was it cut, or recorded without its device?")

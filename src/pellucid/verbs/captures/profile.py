@@ -24,6 +24,7 @@ from pellucid_probe.capture import ASK
 from pellucid.core.clock import Clock, monotonic_ns
 from pellucid.core.errors import AskedWrongly, CannotAnswer, Failed
 from pellucid.core.units import S_NS
+from pellucid.physics.ceilings import Measured
 from pellucid.physics.config.read import read as read_config
 from pellucid.store.read import RunReader, open_run
 from pellucid.store.schema import CAPTURES
@@ -32,7 +33,8 @@ from pellucid.trace.rows.columns import Identity
 from pellucid.trace.torch_profiler.read import read
 from pellucid.trace.work.model import Model, model_of_geometry
 from pellucid.verbs.captures.ask import Answer, Asked, Wish, ask, live_workers, only_one, wait
-from pellucid.verbs.captures.batches import batches_of
+from pellucid.verbs.captures.batches import batches_of, quiet_of
+from pellucid.verbs.captures.ceilings import ceilings_here
 from pellucid.verbs.captures.keep import put
 from pellucid.verbs.runs import rings_of, run_folder
 
@@ -68,14 +70,14 @@ def profile(
     clock: Clock = monotonic_ns,
 ) -> Taken:  # fmt: skip
     """Raises CannotAnswer where no engine is being recorded or it refuses, Failed where a capture went wrong."""
-    folder = run_folder(home, run)
+    folder, own = run_folder(home, run), ceilings_here(home)
     rings = _rings(folder)
     with only_one(rings):
         asked = ask(rings, wish, _first_step(folder, rings), clock)
         try:
             answers = _done(wait(asked, stop, clock))
             _settle(folder, answers, stop, clock)
-            return _keep(folder, asked, answers, keep_in)
+            return _keep(folder, asked, answers, keep_in, own)
         finally:
             (rings / ASK).unlink(missing_ok=True)
             shutil.rmtree(asked.folder, ignore_errors=True)
@@ -118,7 +120,9 @@ def _settle(folder: Path, answers: dict[str, Answer], stop: Callable[[], bool], 
         time.sleep(0.2)
 
 
-def _keep(folder: Path, asked: Asked, answers: dict[str, Answer], keep_in: Path | None) -> Taken:
+def _keep(
+    folder: Path, asked: Asked, answers: dict[str, Answer], keep_in: Path | None, own: tuple[Measured, ...]
+) -> Taken:
     run = open_run(folder)
     gaps, model = _gaps(run, answers), _model(run)
     kept: list[Path] = []
@@ -126,7 +130,8 @@ def _keep(folder: Path, asked: Asked, answers: dict[str, Answer], keep_in: Path 
     for worker, answer in answers.items():
         timeline = read(asked.trace(worker))
         shift_ns = (timeline.about.wall_zero_ns or 0) - ((answer.start_wall_ns or 0) - (answer.start_ns or 0))
-        tables = rows_of(timeline, _identity(run, worker, asked.id), model, shift_ns, batches_of(run, answer.steps))
+        who, batches = _identity(run, worker, asked.id), batches_of(run, answer.steps)
+        tables = rows_of(timeline, who, model, shift_ns, batches, own, quiet_of(run, answer.steps))
         tables["captures"] = _with_costs(tables["captures"], answer, gaps[0])
         put(folder, tables)
         (capture,) = tables["captures"].to_pylist()

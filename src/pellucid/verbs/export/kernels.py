@@ -22,7 +22,8 @@ from pellucid.verbs.export.tracks import Tracks
 CATEGORIES = {"kernel": "kernel", "memcpy": "gpu_memcpy", "memset": "gpu_memset", "op": "cpu_op"}
 TOLD = ("class", "detail", "layer", "op", "step", "phase", "precision", "roof_ns", "bound")
 STEP_TOLD = ("step", "graph", "prefill_requests_count", "prefill_tokens", "decode_requests_count", "decode_tokens",
-             "kernels_count", "kernels_ns", "busy_ns", "idle_launch_ns", "idle_before_ns", "label")  # fmt: skip
+             "kernels_count", "kernels_ns", "busy_ns", "idle_launch_ns", "idle_nothing_ns", "idle_before_ns",
+             "label")  # fmt: skip
 KERNELS = f"""
     SELECT capture, process, name, kind, device_index, stream, correlation, grid, block, start_ns, duration_ns,
            {', '.join(TOLD)}

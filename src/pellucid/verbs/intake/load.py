@@ -22,10 +22,12 @@ from pellucid.core.clock import monotonic_ns
 from pellucid.core.errors import AskedWrongly
 from pellucid.core.packed import content
 from pellucid.core.units import unit_of
+from pellucid.physics.ceilings import Measured
 from pellucid.store.write import Limits, Row, RunWriter
 from pellucid.trace.detect import loader, refusal
 from pellucid.trace.rows.columns import Identity
 from pellucid.trace.work.model import Model
+from pellucid.verbs.captures.ceilings import ceilings_here
 from pellucid.verbs.captures.keep import keep, model_of_config, new_capture_id
 from pellucid.verbs.record import RecordInto, new_run
 from pellucid.verbs.site import site_key
@@ -42,6 +44,7 @@ class Into:
     key: bytes                          # the site's
     append: Append
     model: Model | None = None          # that ran in traces of kernels
+    ceilings: tuple[Measured, ...] = () # what was measured on devices here
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ def load(paths: Sequence[Path], into: RecordInto, config: Path | None = None) ->
 
     rows = []
     try:
-        place = Into(folder, site_key(into.home), append, model)
+        place = Into(folder, site_key(into.home), append, model, ceilings_here(into.home))
         for path, kind in chosen:
             rows_count[0] = 0
             said = kind.load(path, place)
@@ -147,7 +150,7 @@ def _page(path: Path, into: Into) -> dict[str, Any]:
 
 
 def _trace(path: Path, into: Into) -> dict[str, Any]:
-    kept = keep(path, into.folder, Identity(new_capture_id(), path.name), into.model)
+    kept = keep(path, into.folder, Identity(new_capture_id(), path.name), into.model, into.ceilings)
     return {"rows_count": kept.rows_count, "kinds": kept.kinds, "damage": list(kept.damage) or None}
 
 

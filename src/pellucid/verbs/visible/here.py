@@ -11,13 +11,15 @@ import os
 import shutil
 from pathlib import Path
 
+from pellucid.core.errors import AskedWrongly
 from pellucid.core.units import size
+from pellucid.verbs.captures.ceilings import ceilings_here
 
 Check = dict[str, str]
 
 
 def checks(home: Path, shm: Path) -> list[Check]:
-    return [_home(home), _tmpfs(shm), _gpu()]
+    return [_home(home), _tmpfs(shm), _gpu(), *_ceilings(home)]
 
 
 def _check(name: str, state: str, says: str, do: str = "") -> Check:
@@ -74,3 +76,11 @@ def _gpu() -> Check:
     except Exception as error:  # NVML raises a class of its own for each fault; here each means: no device to see
         return _check("gpu", "blind", f"no device through NVML: {error}", "needs an NVIDIA GPU and its driver")
     return _check("gpu", "ok", f"{count} × {', '.join(sorted(names))}")
+
+
+def _ceilings(home: Path) -> list[Check]:
+    """One for each device that was measured; nothing where none was: the catalogue stands in then."""
+    try:
+        return [_check("ceilings", "ok", f"{m.device}: {m.bytes_per_s / 1e9:,.0f} GB/s, {m.source}") for m in ceilings_here(home)]  # noqa: E501
+    except AskedWrongly as error:
+        return [_check("ceilings", "blind", str(error))]

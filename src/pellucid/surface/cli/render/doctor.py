@@ -20,6 +20,18 @@ def doctor(answer: Mapping[str, Any]) -> Group:
     return Group(*_parts(answer))
 
 
+def ceilings(kept: Mapping[str, Any]) -> Group:
+    """What `doctor --ceilings` measured."""
+    table = grid(22)
+    for name, per_s in kept["rates"].items():
+        figure = f"{per_s / 1e9:,.0f} GB/s" if name.endswith("_bytes_per_s") else f"{per_s / 1e12:,.1f} TFLOP/s"
+        table.add_row(f"  {name.removesuffix('_per_s')}", f"{figure}, batches within {percent(kept['spread'][name])}")
+    for name, why in kept["missing"].items():
+        table.add_row(f"  {name.removesuffix('_per_s')}", Text.assemble(("not measured", "yellow"), f": {why}"))
+    how = ", ".join(f"{key} {told}" for key, told in kept["conditions"].items() if told is not None)
+    return Group(heading(kept["device"]), table, Text(f"  {how}", "dim"))
+
+
 def _parts(answer: Mapping[str, Any]) -> Iterator[RenderableType]:
     yield heading("Here")
     here = grid()
