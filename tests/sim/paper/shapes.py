@@ -11,7 +11,7 @@ from pellucid.sim.paper.fit import Span, room
 from pellucid.sim.paper.outlook import Setting
 from pellucid.sim.paper.placement import Placement, Way
 from pellucid.sim.paper.speed import Model, Traffic
-from tests.physics.configs import DEEPSEEK_V2_LITE, QWEN3_06B, Config
+from tests.physics.configs import DEEPSEEK_V2_LITE, QWEN3_06B, QWEN3_8B, QWEN3_30B, Config
 
 GEMMA3_270M: Config = {
     "architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "dtype": "bfloat16", "vocab_size": 262_144,
@@ -29,10 +29,16 @@ SKEWED: Config = {
     **TINY, "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "moe_intermediate_size": 128,
     "num_local_experts": 16, "num_experts_per_tok": 4, "decoder_sparse_step": 1, "mlp_only_layers": [],
 }  # fmt: skip
+# The experts of Qwen3-Next in plain layers.
+MANY_EXPERTS: Config = {
+    **QWEN3_30B, "intermediate_size": 5120, "num_hidden_layers": 12, "num_attention_heads": 16, "num_key_value_heads": 2,
+    "num_experts": 512, "num_experts_per_tok": 10, "moe_intermediate_size": 512,
+}  # fmt: skip
 # By the end of the name that a recording has.
 RECORDED: dict[str, Config] = {
     "gemma-3-270m": GEMMA3_270M, "tiny-dense": TINY, "tiny-shallow": SHALLOW, "tiny-skewed": SKEWED,
     "qwen3-0.6b-shape": QWEN3_06B, "deepseek-v2-lite-shape": DEEPSEEK_V2_LITE,
+    "qwen3-8b-shape": QWEN3_8B, "qwen3-30b-a3b-shape": QWEN3_30B, "many-experts-shape": MANY_EXPERTS,
 }  # fmt: skip
 
 
