@@ -31,8 +31,8 @@ SKEWED: Config = {
 }  # fmt: skip
 # The experts of Qwen3-Next in plain layers.
 MANY_EXPERTS: Config = {
-    **QWEN3_30B, "intermediate_size": 5120, "num_hidden_layers": 12, "num_attention_heads": 16, "num_key_value_heads": 2,
-    "num_experts": 512, "num_experts_per_tok": 10, "moe_intermediate_size": 512,
+    **QWEN3_30B, "intermediate_size": 5120, "num_hidden_layers": 12, "num_attention_heads": 16,
+    "num_key_value_heads": 2, "num_experts": 512, "num_experts_per_tok": 10, "moe_intermediate_size": 512,
 }  # fmt: skip
 # By the end of the name that a recording has.
 RECORDED: dict[str, Config] = {
