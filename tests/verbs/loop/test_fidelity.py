@@ -8,7 +8,8 @@ import pytest
 
 from pellucid.core.errors import AskedWrongly
 from pellucid.core.units import S_NS
-from pellucid.verbs.loop.fidelity import IDS_ONLY, Engines, Fidelity, Plan, Terms, fidelity
+from pellucid.verbs.loop.fidelity import Chosen, Engines, Fidelity, Plan, Terms, fidelity
+from pellucid.verbs.loop.judging.prompted import of_file, own
 from pellucid.workload.neutral import Prompt
 from tests.verbs.loop.small_engine import small_engine
 
@@ -20,8 +21,8 @@ def judged(candidate: str, reference: str, prompts: int = 8, plan: Plan = PLAN) 
     return fidelity(Engines(candidate, reference), short(prompts), plan, QUICK)
 
 
-def short(count: int) -> list[Prompt]:
-    return [Prompt("code" if n % 2 else "chat", f"prompt {n}") for n in range(count)]
+def short(count: int) -> Chosen:
+    return Chosen([Prompt("code" if n % 2 else "chat", f"prompt {n}") for n in range(count)], "short ones")
 
 
 @pytest.mark.slow
@@ -110,10 +111,20 @@ def test_a_budget_that_ends_between_is_told() -> None:
 
 @pytest.mark.slow
 def test_prompts_that_do_not_fit_are_left_out_and_counted() -> None:
-    prompts = [Prompt("chat", tuple(range(2, 2 + n)), 24) for n in (20, 30, 500)]
+    chosen = Chosen([Prompt("chat", tuple(range(2, 2 + n)), 24) for n in (20, 30, 500)], "ids")
     with small_engine() as one, small_engine() as other:
-        found = fidelity(Engines(one, other), prompts, PLAN, QUICK)
-    assert found.notes == ("1 of 3 prompts do not fit the context: left out", IDS_ONLY)
+        found = fidelity(Engines(one, other), chosen, PLAN, QUICK)
+    assert found.notes == ("1 of 3 prompts do not fit the context: left out",)
+
+
+def test_where_prompts_come_from_is_in_the_verdict(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"prompt_token_ids": [2, 3, 4], "max_tokens": 8}\n' * 4)
+    with small_engine() as one, small_engine() as other:
+        found = fidelity(Engines(one, other), of_file(path, 9), PLAN, QUICK)
+    assert found.prompts == "those of p.jsonl"
+    assert any("prompts were token ids" in note for note in found.notes)
+    assert own(8, 0).says == "texts of our own, in four tasks"
 
 
 def test_what_is_no_address_is_asked_wrongly(tmp_path: Path) -> None:

@@ -204,8 +204,8 @@ def _judge_answers(trial: Trial, bench: Bench) -> None:
         trial.fidelity_blind = "it was not asked for"
     else:
         trial.say(f"faster; are its answers the same? Up to {trial.wish.fidelity_s:.0f} s")
-        budget_ns, seed = int(trial.wish.fidelity_s * S_NS), trial.wish.traffic.seed
-        found = judge_answers(bench.other.target, bench.present.target, budget_ns, seed)
+        budget_ns = int(trial.wish.fidelity_s * S_NS)
+        found = judge_answers(bench.other.target, bench.present.target, trial.lab, budget_ns)
         trial.fidelity, trial.fidelity_blind = found, ""
 
 
