@@ -50,6 +50,7 @@ class Asked:
     max_tokens: int
     temperature: float | None = None
     top_p: float | None = None
+    top_k: int | None = None
     response_format: Mapping[str, Any] | None = field(default=None, hash=False)
 
 
@@ -90,7 +91,8 @@ async def generate(http: httpx.AsyncClient, served: Served, asked: Asked) -> Ans
     body: dict[str, Any] = {
         "model": served.name, "prompt": asked.prompt, "max_tokens": asked.max_tokens, "return_token_ids": True,
     }  # fmt: skip
-    said = {"temperature": asked.temperature, "top_p": asked.top_p, "response_format": asked.response_format}
+    said = {"temperature": asked.temperature, "top_p": asked.top_p, "top_k": asked.top_k,
+            "response_format": asked.response_format}  # fmt: skip
     reply = await _reply(http, "POST", COMPLETIONS, {**body, **{k: v for k, v in said.items() if v is not None}})
     if isinstance(reply, Fault):
         return reply

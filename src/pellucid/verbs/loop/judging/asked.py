@@ -27,6 +27,7 @@ class _Line(msgspec.Struct):
     output_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
+    top_k: int | None = None
     response_format: dict[str, Any] | str | None = None
 
 
@@ -56,4 +57,4 @@ def _prompt(path: Path, number: int, line: bytes) -> Prompt:
     wanted = {"type": said.response_format} if isinstance(said.response_format, str) else said.response_format
     wanted = None if wanted is None or wanted.get("type") == "text" else wanted
     content = content if isinstance(content, str) else tuple(content)
-    return Prompt(said.task, content, most, said.temperature, said.top_p, wanted)
+    return Prompt(said.task, content, most, said.temperature, said.top_p, said.top_k, wanted)

@@ -188,4 +188,4 @@ class _Round:
 
 def _asked(prompt: Prompt, plan: Plan) -> Asked:
     return Asked(prompt.content, prompt.max_tokens or plan.max_tokens, prompt.temperature, prompt.top_p,
-                 prompt.response_format)  # fmt: skip
+                 prompt.top_k, prompt.response_format)  # fmt: skip

@@ -97,7 +97,7 @@ def affordable(fixed_s: float, token_s: float, plan: Plan, context_tokens: int |
 
 def _told(prompts: Sequence[Prompt], size: Size) -> str:
     shorter = f" at {size.ratio:.2g} of their length" if size.ratio < 1 else ""
-    sampled = [(name, sum(getattr(p, name) is not None for p in prompts)) for name in ("temperature", "top_p")]
+    sampled = [(name, sum(getattr(p, name) is not None for p in prompts)) for name in ("temperature", "top_p", "top_k")]
     asked = ", ".join(f"{name} in {count} of {len(prompts)}" for name, count in sampled if count)
     sampling = f"sampled as they ask ({asked})" if asked else "they ask for no sampling, so the engine's own"
     names = sorted({p.task for p in prompts if p.task})

@@ -75,7 +75,7 @@ def _prompt(
     ids += last[len(last) - (length - len(ids)):]
     asked = row["output_tokens"] or row["max_tokens"]
     answer = size.answer_tokens if asked is None else min(size.answer_tokens, max(1, round(asked * ratio)))
-    return Prompt(row["task"], tuple(ids), answer, row["temperature"], row["top_p"],
+    return Prompt(row["task"], tuple(ids), answer, row["temperature"], row["top_p"], row["top_k"],
                   JSON_OBJECT if wants_json else None)  # fmt: skip
 
 
