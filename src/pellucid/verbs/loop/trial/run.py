@@ -1,6 +1,7 @@
 """One trial from its wish to its outcome.
 
     outcome = run(wish, os.environ, say)
+    outcome = yield from looks(wish, os.environ, say)      the same, with what is known after each pair on the way
 
     start 0  trial   |boot present|boot candidate|warm|ab|ba|ba|ab|…      what does not boot is known at once
     start 1… noise   |boot both|warm|ab|ba|…                              both the present configuration (`turns`)
@@ -16,7 +17,7 @@ import contextlib
 import fcntl
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from pellucid.core.errors import AskedWrongly, Failed
 from pellucid.core.run import new_run_id
 from pellucid.core.units import S_NS
 from pellucid.tune.command import Command, changed
+from pellucid.tune.effect.judge import Effect
 from pellucid.tune.effect.pairs import toss
 from pellucid.tune.space import candidate, problems, read_setting, words
 from pellucid.verbs.loop.trial import noise
@@ -53,14 +55,29 @@ class Stopped(Exception):
         self.trouble = trouble
 
 
+Looks = Generator[Effect, None, Outcome]
+Going = Generator[Effect, None, bool]      # whether there is to be another start
+
+
 def run(wish: Wish, environ: Mapping[str, str], say: Say) -> Outcome:
     """Raises AskedWrongly where nothing can be tried, Failed where the present configuration does not serve."""
+    found = looks(wish, environ, say)
+    while True:
+        try:
+            next(found)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
+
+
+def looks(wish: Wish, environ: Mapping[str, str], say: Say) -> Looks:
+    """Raises as `run`. Closed early it ends its engines, and there is no outcome."""
     now, began_s = anchor_now(), time.monotonic()
     trial_id = new_run_id(now.wall_ns)
     lab = Lab.of(wish, environ, trial_id)
     lab.folder.mkdir(parents=True)
     with only_one(lab.folder.parent / LOCK):
-        return _run(Trial(lab, say, trial_id, now.wall_ns, began_s, random.Random(wish.traffic.seed)))
+        return (yield from _run(Trial(lab, say, trial_id, now.wall_ns, began_s, random.Random(wish.traffic.seed))))
 
 
 @contextlib.contextmanager
@@ -74,10 +91,10 @@ def only_one(path: Path) -> Iterator[None]:
         yield
 
 
-def _run(trial: Trial) -> Outcome:
+def _run(trial: Trial) -> Looks:
     exchanged, kind = trial.coin.random() < 0.5, trial.next_kind()
     try:
-        while kind and _start(trial, kind, exchanged):
+        while kind and (yield from _start(trial, kind, exchanged)):
             exchanged ^= kind == "trial"
             kind = trial.next_kind()
     except Stopped as stopped:
@@ -88,8 +105,8 @@ def _run(trial: Trial) -> Outcome:
     return outcome
 
 
-def _start(trial: Trial, kind: Kind, exchanged: bool) -> bool:
-    """Two engines from boot to end. Whether there is to be another start."""
+def _start(trial: Trial, kind: Kind, exchanged: bool) -> Going:
+    """Two engines from boot to end."""
     if trial.starts and not trial.has_time(kind):
         return False
     places = trial.lab.places[::-1] if exchanged and kind == "trial" else trial.lab.places
@@ -99,9 +116,9 @@ def _start(trial: Trial, kind: Kind, exchanged: bool) -> bool:
         trial.starts.append(StartOf(number, kind, tuple(place.name for place in used), trial.boot_s, 0))
         bench = Bench(present, other, trial.known.pieces, trial.wish, number)
         try:
-            return _measure_noise(trial, bench) if kind == "noise" else _measure(trial, bench)
+            return _measure_noise(trial, bench) if kind == "noise" else (yield from _measure(trial, bench))
         finally:
-            trial.take_in(bench)
+            trial.take_in(bench, kind)
 
 
 @contextlib.contextmanager
@@ -178,8 +195,8 @@ def _understand(trial: Trial, present: Booted) -> Known:
     return known
 
 
-def _measure(trial: Trial, bench: Bench) -> bool:
-    """Pairs of the trial's own, as many as these engines can tell. Whether there is to be another start."""
+def _measure(trial: Trial, bench: Bench) -> Going:
+    """Pairs of the trial's own, as many as these engines can tell."""
     _warm(bench)
     began_s, told_count, why = time.monotonic(), 0, ""
     while not why and trial.has_time_for_pair():
@@ -189,6 +206,7 @@ def _measure(trial: Trial, bench: Bench) -> bool:
         said = effect if effect.word != "inconclusive" else alone
         trial.say(f"trying {words(trial.known.settings)}: pair {len(trial.pairs)} ({trial.pairs[-1].order}), "
                   f"{effect.word}: {said.reason}; {trial.left()}")  # fmt: skip
+        yield effect
         why = leave(effect.word, trial.rows(), told_count, trial.part_is_used(began_s))
     trial.is_told = told_count > 0
     if trial.pairs and trial.effect().word == "better":

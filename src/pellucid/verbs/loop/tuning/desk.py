@@ -1,7 +1,7 @@
 """What the loop decides, done: engines booted, traffic sent, proposers asked. Actions in, events out.
 
     desk = Desk(wish, home, session, environ, launcher, say, journal_state)
-    for event in desk.perform(RunTrial(…)): …        TrialStarted, then SpeedJudged or Broke
+    for event in desk.perform(RunTrial(…)): …        TrialStarted, a Peeked after each pair, SpeedJudged or Broke
 
 Every engine is one of ours, beside whatever serves: nothing that serves is touched, and taking back is ending ours.
 Both verdicts come of one trial, while its engines are there; where speed was told too late for the second, the two are
@@ -42,7 +42,7 @@ from pellucid.tune.space import merged, words
 from pellucid.tune.state import State
 from pellucid.verbs.loop.trial.lab import Lab
 from pellucid.verbs.loop.trial.outcome import Outcome
-from pellucid.verbs.loop.trial.run import run as run_trial
+from pellucid.verbs.loop.trial.run import looks
 from pellucid.verbs.loop.trial.wish import Say
 from pellucid.verbs.loop.trial.wish import Wish as TrialWish
 from pellucid.verbs.loop.tuning import answers, judged
@@ -144,7 +144,7 @@ class Desk:
         lasts_s = min(self.wish.trial_s, action.at_most_ns / S_NS)
         wish = self._trial_wish(lasts_s, settings, self._present(), Spend(action.trial))
         try:
-            outcome = run_trial(wish, self._with_variables(state), self.say)
+            outcome = yield from judged.peeks(action.trial, looks(wish, self._with_variables(state), self.say))
         except Failed as error:
             yield e.Broke("loop", f"the present configuration did not serve: {error}")
             return
