@@ -52,6 +52,7 @@ class Asked:
     top_p: float | None = None
     top_k: int | None = None
     response_format: Mapping[str, Any] | None = field(default=None, hash=False)
+    cache_salt: str | None = None    # prefixes are shared with what has the same one only
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ async def generate(http: httpx.AsyncClient, served: Served, asked: Asked) -> Ans
         "model": served.name, "prompt": asked.prompt, "max_tokens": asked.max_tokens, "return_token_ids": True,
     }  # fmt: skip
     said = {"temperature": asked.temperature, "top_p": asked.top_p, "top_k": asked.top_k,
-            "response_format": asked.response_format}  # fmt: skip
+            "response_format": asked.response_format, "cache_salt": asked.cache_salt}  # fmt: skip
     reply = await _reply(http, "POST", COMPLETIONS, {**body, **{k: v for k, v in said.items() if v is not None}})
     if isinstance(reply, Fault):
         return reply

@@ -26,7 +26,7 @@ from pellucid.core.units import S_NS
 from pellucid.tune.fidelity.answers import CANDIDATE, REFERENCE
 from pellucid.tune.fidelity.judge import Evidence, judge
 from pellucid.tune.fidelity.verdict import Fidelity, Terms
-from pellucid.verbs.loop.judging.gather import WAKING_S, Arm, Plan, gather
+from pellucid.verbs.loop.judging.gather import WAKING_S, Arm, Plan, Turn, gather
 from pellucid.verbs.loop.judging.prompted import Chosen
 
 __all__ = ["Chosen", "Engines", "Fidelity", "Plan", "Terms", "fidelity"]
@@ -37,6 +37,7 @@ class Engines:
     candidate: str
     reference: str
     headers: Mapping[str, str] = field(default_factory=dict)      # sent to both
+    turns: Mapping[str, Turn] = field(default_factory=dict)       # by arm, where one engine is both
 
 
 def fidelity(
@@ -46,7 +47,12 @@ def fidelity(
     all else is in the verdict."""
     found = asyncio.run(_gathered(engines, chosen, replace(plan, budget_ns=plan.budget_ns - chosen.took_ns), clock))
     said = judge(found, np.random.default_rng(plan.seed), terms)
-    return replace(said, prompts=chosen.says, notes=(*said.notes, *chosen.notes), took_ns=said.took_ns + chosen.took_ns)
+    notes = (*said.notes, *chosen.notes, *((ONE_ENGINE,) if engines.turns else ()))
+    return replace(said, prompts=chosen.says, notes=notes, took_ns=said.took_ns + chosen.took_ns)
+
+
+ONE_ENGINE = ("one engine was both arms, set anew for each: of weights and formats nothing is said by this; prefixes "
+              "were cached for each arm apart")  # fmt: skip
 
 
 async def _gathered(engines: Engines, chosen: Chosen, plan: Plan, clock: Clock) -> Evidence:
@@ -54,4 +60,6 @@ async def _gathered(engines: Engines, chosen: Chosen, plan: Plan, clock: Clock) 
         client(engines.reference, max(1.0, plan.budget_ns / S_NS), engines.headers) as reference,
         client(engines.candidate, min(WAKING_S, max(1.0, plan.budget_ns / S_NS)), engines.headers) as candidate,
     ):
-        return await gather(Arm(REFERENCE, reference), Arm(CANDIDATE, candidate), chosen.prompts, plan, clock)
+        arms = Arm(REFERENCE, reference, engines.turns.get(REFERENCE)), Arm(
+            CANDIDATE, candidate, engines.turns.get(CANDIDATE))  # fmt: skip
+        return await gather(*arms, chosen.prompts, plan, clock)
