@@ -46,8 +46,8 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = workload(folder / "w.parquet", gap_s=1 / 60, prompt=32, output=48, count=2400)
     engine = real_engine.command("tiny-dense", 8000, "--max-num-seqs", "16", "--max-model-len", "512")
     words = [sys.executable, "-m", "pellucid.surface.cli", "tune", "--workload", str(path), "--observe", "1s",
-             "--block", "400ms", "--trial", "150s", "--budget", "20m", "--candidates", str(folder / "list.toml"), "--no-rules",
-             "--no-twin", "--", *engine]  # fmt: skip
+             "--block", "400ms", "--trial", "150s", "--budget", "20m", "--candidates", str(folder / "list.toml"),
+             "--no-rules", "--no-twin", "--", *engine]  # fmt: skip
     env = {**os.environ, **real_engine.ENVIRONMENT, "PELLUCID_HOME": str(folder / "home")}
     process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=env,
                                cwd=real_engine.ROOT)  # fmt: skip
