@@ -44,20 +44,20 @@ def test_prompts_are_as_long_and_as_alike_as_the_requests() -> None:
     assert max(alike(one, four), alike(four, five)) == 1          # what the tokenizer puts before
 
 
-def test_a_prompt_ends_with_the_end_of_a_text() -> None:
-    assert {p.content[-1] for p in made(*TREE)} <= {text[-1] for text in PLAIN}
+def test_a_prompt_ends_with_a_whole_text_also_where_its_request_is_shorter() -> None:
+    assert {p.content[-30:] for p in (*made(*TREE), *made({"prompt_tokens": 5}))} <= set(PLAIN)
     (json,) = made({"prompt_tokens": 40, "response_format": "json_schema"})
-    assert json.content[-6:] in JSON and json.response_format == JSON_OBJECT
+    assert json.content[-6:] in JSON and len(json.content) == 40 and json.response_format == JSON_OBJECT
 
 
 def test_all_shrink_by_one_ratio_and_share_the_same_part() -> None:
     one, two, three, *_ = made(*TREE, size=Size(0.5, 1000, 64))
-    assert [len(p.content) for p in (one, two, three)] == [40, 45, 35]
+    assert [len(p.content) for p in (one, two, three)] == [46, 46, 38]      # what they share, and a text of 30
     assert (alike(one, two), alike(one, three)) == (16, 8)
 
 
-def test_requests_that_are_too_long_or_hardly_there_are_left_out() -> None:
-    assert [len(p.content) for p in made({"prompt_tokens": 3}, {"prompt_tokens": 50}, {"prompt_tokens": 1001})] == [50]
+def test_requests_that_are_too_long_or_empty_are_left_out() -> None:
+    assert [len(p.content) for p in made({"prompt_tokens": 0}, {"prompt_tokens": 50}, {"prompt_tokens": 1001})] == [50]
 
 
 def test_sampling_task_and_length_are_those_of_the_request() -> None:

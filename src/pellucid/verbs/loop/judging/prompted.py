@@ -2,7 +2,7 @@
 
     chosen = of_workload(read(path), 1.0, ("http://127.0.0.1:8000", {}), Plan(budget_ns))
     chosen.prompts        as long and alike as the workload's, as far as the time for scoring them goes
-    chosen.says           "the workload's requests at 0.11 of their length (64 tokens at most), in our own text; …"
+    chosen.says           "the workload's requests at 0.11 of their length and as alike, each to the end of a text …"
 
 The reference says how long scoring takes: half of the budget goes into it, for as many prompts as a verdict usually
 needs. How long a prompt may be follows from that.
@@ -21,7 +21,7 @@ from pellucid.core.clock import Clock, monotonic_ns
 from pellucid.core.units import S_NS
 from pellucid.verbs.loop.judging.asked import read_prompts
 from pellucid.verbs.loop.judging.gather import WAKING_S, Plan
-from pellucid.verbs.loop.judging.shaped import LEAST_TOKENS, Ids, Size, Text, shaped, sized
+from pellucid.verbs.loop.judging.shaped import Ids, Size, Text, shaped, sized
 from pellucid.workload.file import Workload
 from pellucid.workload.neutral import Prompt, neutral
 
@@ -79,10 +79,10 @@ def of_workload(
     prompts = shaped(workload.requests, size, said.text, ratio, plan.seed)
     took_ns = clock() - began_ns
     if not prompts:
-        why = f"no request of the workload has {LEAST_TOKENS} to {most} tokens at {size.ratio:.2g} of its length"
+        why = f"no request of the workload has 1 to {most} tokens at {size.ratio:.2g} of its length"
         return replace(own(count, plan.seed, why), took_ns=took_ns)
     left = len(workload) - len(prompts)
-    notes = (f"{left} of {len(workload)} requests of the workload are too long or too short at that length",)
+    notes = (f"{left} of {len(workload)} requests of the workload are too long at that length",)
     return Chosen(prompts[:count], _told(prompts, size), notes if left else (), took_ns)
 
 
@@ -102,8 +102,10 @@ def _told(prompts: Sequence[Prompt], size: Size) -> str:
     sampling = f"sampled as they ask ({asked})" if asked else "they ask for no sampling, so the engine's own"
     names = sorted({p.task for p in prompts if p.task})
     tasks = f"tasks {', '.join(names)}" if names else "no task named"
-    most = f"prompts of {size.most_tokens} tokens at most, answers of {size.answer_tokens}"
-    return f"the workload's requests{shorter} and as alike, in our own text: {most}; {tasks}; {sampling}"
+    lengths = [len(p.content) for p in prompts]
+    long = f"prompts of {min(lengths)} to {max(lengths)} tokens, answers of {size.answer_tokens} at most"
+    ours = "and as alike, each to the end of a text of ours"
+    return f"the workload's requests{shorter} {ours}: {long}; {tasks}; {sampling}"
 
 
 async def _ask(reference: tuple[str, Mapping[str, str]], plan: Plan) -> _Asking | Fault:

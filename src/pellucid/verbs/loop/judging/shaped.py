@@ -1,12 +1,13 @@
 """A workload's requests and our own text as token ids → prompts as long and as alike as the workload's, that read.
 
     request   blocks       shares    prompt
-    1         [0, 1, 2]    0 1       |text of 0|text of 1|own text, to its end|
-    2         [0, 1, 5]    0 1       |text of 0|text of 1|own text, to its end|
-    3         [0, 9]       0         |text of 0|own text, to its end          |
+    1         [0, 1, 2]    0 1       |text of 0|text of 1|… a whole text|
+    2         [0, 1, 5]    0 1       |text of 0|text of 1|… a whole text|
+    3         [0, 9]       0         |text of 0|        … a whole text  |
 
-Ids drawn at random would be as long and as alike, but a model is unsure of whatever comes behind them. All lengths
-shrink by one ratio, blocks too, so what prompts share stays the same share of them. Nothing is asked here.
+All lengths shrink by one ratio, blocks too, so what prompts share stays the same share of them. Ids drawn at random
+would be as long and as alike, but a model is unsure of whatever comes behind them, and so it is behind a piece of text:
+each prompt ends with a whole one, and is longer than its request where that is shorter. Nothing is asked here.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ import pyarrow as pa
 from pellucid.workload.neutral import JSON_OBJECT, Prompt
 
 Ids = tuple[int, ...]
-LEAST_TOKENS = 4         # chosen: behind fewer no model says anything that depends on them
 FITTING_RATIO = 0.9      # chosen: of the requests that has to fit; a few very long ones would shorten all
 
 
@@ -40,7 +40,7 @@ class Size:
     """Of the prompts and answers that are judged."""
 
     ratio: float                     # of the workload's own lengths
-    most_tokens: int                 # prompts above are left out
+    most_tokens: int                 # requests above are left out
     answer_tokens: int               # answers are cut there
 
 
@@ -53,7 +53,7 @@ def sized(requests: pa.Table, ratio: float, most_tokens: int, answer_tokens: int
 
 def shaped(requests: pa.Table, size: Size, text: Text, ratio: float, seed: int) -> list[Prompt]:
     """Of the requests that fit, in their order. `ratio` is that of answers."""
-    rows = [r for r in requests.to_pylist() if LEAST_TOKENS <= _length(r, size) <= size.most_tokens]
+    rows = [r for r in requests.to_pylist() if r["prompt_tokens"] and _length(r, size) <= size.most_tokens]
     seen = Counter(number for r in rows for number in r["blocks"] or ())
     return [_prompt(row, place, size, text, ratio, seed, seen) for place, row in enumerate(rows)]
 
@@ -70,9 +70,10 @@ def _prompt(
     for n, number in enumerate(blocks[:shared]):
         ids += _stream(text.plain, number * 31 + seed, min(length, round((n + 1) * width)) - len(ids))
     last_ones = text.json if wants_json else text.plain
-    last = last_ones[(place + seed) % len(last_ones)]
+    which = blocks[-1] if blocks and shared == len(blocks) and len(ids) >= length else place     # alike, where all is
+    last = last_ones[(which + seed) % len(last_ones)]
     ids += _stream(text.plain, place * 17 + seed + 5, length - len(ids) - len(last))
-    ids += last[len(last) - (length - len(ids)):]
+    ids += last
     asked = row["output_tokens"] or row["max_tokens"]
     answer = size.answer_tokens if asked is None else min(size.answer_tokens, max(1, round(asked * ratio)))
     return Prompt(row["task"], tuple(ids), answer, row["temperature"], row["top_p"], row["top_k"],
