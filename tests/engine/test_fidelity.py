@@ -18,7 +18,7 @@ import pytest
 
 from pellucid.core.units import S_NS
 from pellucid.testing.engine import Engine, free_port, stop
-from pellucid.verbs.loop.fidelity import Engines, Fidelity, Plan, fidelity
+from pellucid.verbs.loop.fidelity import Chosen, Engines, Fidelity, Plan, fidelity
 from pellucid.workload.neutral import neutral
 from tools import real_engine
 from tools.recording import launch
@@ -50,7 +50,7 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Engine, 
 
 def judged(candidate: str, reference: str, prompts: int, temperature: float | None = None) -> Fidelity:
     asked = [replace(p, temperature=temperature) for p in neutral(prompts, seed=5)]
-    return fidelity(Engines(candidate, reference), asked, PLAN)
+    return fidelity(Engines(candidate, reference), Chosen(asked, "our own"), PLAN)
 
 
 class Heating(BaseHTTPRequestHandler):

@@ -17,7 +17,8 @@ VAGUE = {"utils", "util", "helpers", "helper", "common", "base", "misc", "manage
 # Numbers that count nothing and measure nothing: they name a thing.
 NUMBERS = {"dp_rank", "client_index", "request", "step", "first_step", "last_step", "pid", "first_position",
            "position", "kv_group", "removed_by", "evicted_by", "line", "layer", "expert", "rank",
-           "device_index", "stream", "correlation", "launch",
+           "device_index", "stream", "correlation", "launch", "follows",
+           "temperature", "top_p", "top_k",      # as clients spell them
            "le", "value"}  # fmt: skip (the unit of `le` and `value` is in the metric's name)
 TOKENS = {"tokens", "count", "flop"}       # the suffix alone
 ABBREVIATIONS = re.compile(r"(^|_)(num|cnt|perf|avg|calc|tmp|mgr|cfg|req)(_|$)")

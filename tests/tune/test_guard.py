@@ -103,7 +103,7 @@ def test_the_way_that_touches_least_is_taken(changes: dict[str, Any], wanted: st
 
 
 def test_a_refused_way_says_what_would_open_it() -> None:
-    assert "Try: --may-restart" in ruled(RUNNING, beside=False)[1]
+    assert "Try: room for a second engine" in ruled(RUNNING, beside=False)[1]
     assert "Try: --control" in ruled(RUNNING, beside=False, live=frozenset({"max_running_requests"}))[1]
 
 

@@ -15,7 +15,7 @@ from pellucid.workload.file import COLUMNS, KEY, SCHEMA, About, Workload, read, 
 from pellucid.workload.rows import BLIND, Request, Rows
 from tests.workload.trace_files import columns
 
-FULL = Request(900, 10, 7, [-5, 2**62], 512, "chat", "s1", "json", 4_000, 0.7, 0.95, 64)
+FULL = Request(900, 10, 7, [-5, 2**62], 512, "chat", "s1", "json", 4_000, 0.7, 0.95, 64, 40, "yes")
 
 
 def made(*requests: Request) -> Workload:
@@ -48,7 +48,7 @@ def test_many_batches_are_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_number_has_its_unit_in_its_name() -> None:
-    odd = {"blocks", "temperature", "top_p"}       # hashes, and what has no unit
+    odd = {"blocks", "temperature", "top_p", "top_k"}       # hashes, and what has no unit
     assert [c.name for c in COLUMNS if c.type != pa.string() and not unit_of(c.name) and c.name not in odd] == []
 
 
@@ -69,7 +69,7 @@ def test_parquet_of_others_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("about", "said"),
     [(b"{", "does not read"), (b'{"source": 5, "format": "x"}', "does not read"),
-     (msgspec.json.encode(About("x", "y", version=2)), "of version 2; this program reads 1")],
+     (msgspec.json.encode(About("x", "y", version=3)), "of version 3; this program reads 1 to 2")],
 )  # fmt: skip
 def test_a_source_that_does_not_read_is_refused(tmp_path: Path, about: bytes, said: str) -> None:
     pq.write_table(made(FULL).requests.replace_schema_metadata({KEY: about}), tmp_path / "w")
@@ -81,6 +81,18 @@ def test_columns_that_are_not_as_they_should_be_are_named(tmp_path: Path) -> Non
     table = made(FULL).requests.drop_columns(["task"]).set_column(0, "arrival_ns", pa.array(["now"]))
     pq.write_table(table.replace_schema_metadata({KEY: msgspec.json.encode(About("x", "y"))}), tmp_path / "w")
     with pytest.raises(AskedWrongly, match="without arrival_ns, task as it should be"):
+        read(tmp_path / "w")
+
+
+def test_a_file_of_before_sampling_was_whole_reads_as_if_nobody_had_seen_it(tmp_path: Path) -> None:
+    old = made(FULL).requests.drop_columns(["top_k", "seeded"])
+    about = About("x", "y", requests_count=1, version=1)
+    pq.write_table(old.replace_schema_metadata({KEY: msgspec.json.encode(about)}), tmp_path / "w")
+    found = read(tmp_path / "w")
+    assert found.requests.schema.equals(SCHEMA)
+    assert columns(found, "temperature", "top_k", "seeded") == [(0.7, None, None)]
+    pq.write_table(old.replace_schema_metadata({KEY: msgspec.json.encode(About("x", "y"))}), tmp_path / "w")
+    with pytest.raises(AskedWrongly, match="without seeded, top_k as it should be"):
         read(tmp_path / "w")
 
 

@@ -122,3 +122,39 @@ def test_tasks_are_those_of_the_run() -> None:
     reader = open_run(GOLDEN / "kv-holds-prefixes")
     tasks = {row["task"] for row in reader.rows("SELECT DISTINCT task FROM requests")}
     assert {t for (t,) in columns(recorded(reader, "golden"), "task")} == tasks != {None}
+
+
+TURNS = """
+process  request  arrival_ns  last_token_ns  prompt_tokens  output_tokens  temperature  top_p  top_k  seeded
+p        1        1000        2000           40             30             0.7          0.9    20     no
+p        2        5000        6000           80             30             0.7          0.9    20     no
+p        3        5500        7000           80             30             0.0          1.0    0      yes
+p        4        9000        9900           120            30             -            -      -      -
+p        5        100         200            40             30             -            -      -      -
+"""
+FOLLOWS = """
+process  request  family  time_ns  prompt_tokens  cached_tokens  evicted_tokens  skipped_tokens  follows
+p        5        g       100      40             0              0               0               -
+p        1        f       1200     40             0              0               0               -
+p        2        f       5100     80             64             0               0               1
+p        3        f       5600     80             64             0               0               -
+p        4        f       9200     120            96             0               0               2
+"""
+
+
+def test_turns_of_a_conversation_are_one_session_with_the_time_its_user_took(tmp_path: Path) -> None:
+    found = made(tmp_path, FOLLOWS, TURNS)
+    assert columns(found, "arrival_ns", "session", "think_ns") == [
+        (0, None, None), (900, "1", None), (4900, "1", 3000), (5400, None, None), (8900, "1", 3000)]  # fmt: skip
+
+
+def test_a_turn_that_came_before_the_answer_was_there_is_none(tmp_path: Path) -> None:
+    found = made(tmp_path, FOLLOWS, TURNS.replace("5000  ", "1500  "))
+    assert columns(found, "arrival_ns", "session")[2:] == [(1400, "1"), (5400, None), (8900, "1")]
+
+
+def test_sampling_is_as_the_engine_did(tmp_path: Path) -> None:
+    found = made(tmp_path, FOLLOWS, TURNS)
+    assert columns(found, "temperature", "top_p", "top_k", "seeded")[1:4] == [
+        (0.7, 0.9, 20, "no"), (0.7, 0.9, 20, "no"), (0.0, 1.0, 0, "yes")]  # fmt: skip
+    assert not {"temperature", "session", "seeded"} & found.about.missing.keys()

@@ -42,6 +42,7 @@ READS: dict[str, tuple[Read, ...]] = {
     "request.queued": (
         Read(*REQUEST, ("request_id", "client_index", "num_prompt_tokens", "max_tokens", "sampling_params")),
     ),
+    "request.sampling": (Read("vllm.sampling_params", "SamplingParams", ("temperature", "top_p", "top_k", "seed")),),
     "request.external_id": (Read("vllm.v1.engine", "EngineCoreRequest", ("external_req_id",)),),
     "request.preempted": (Read(*REQUEST, ("request_id", "num_computed_tokens")),),
     "request.freed": (

@@ -43,7 +43,7 @@ from tools.recording import pellucid
 
 OBSERVED_BLOCKS, AGAIN_BLOCKS, BEST = 3, 3, 5
 PRESENT_EVERY = 12           # points: the present configuration once more, against drift
-LIMIT_TIMES, LEAST_LIMIT_S, LEASE_S = 3.0, 30.0, 600.0
+LIMIT_TIMES, LEAST_LIMIT_S = 3.0, 30.0
 # What a twin reads of a run.
 KEPT = ("run.json", "checksums.txt", "facts-", "sources-", "steps-", "step_runs-", "requests-", "request_events-",
         "prefix_lookups-")  # fmt: skip
@@ -119,7 +119,7 @@ class Site:
         }  # fmt: skip
         out.write_text(json.dumps({"conditions": conditions, "asks": asks}) + "\n")
         limit_s = 120.0
-        _, arm = shared(engine, {}, LEASE_S)      # one desk: who has set a value may set it anew
+        _, arm = shared(engine, {})      # one desk: who has set a value may set it anew
 
         def one(point: Point, kind: str) -> None:
             nonlocal limit_s

@@ -4,7 +4,7 @@ Frequent records are packed structs, rare ones JSON. Times are CLOCK_MONOTONIC n
 
     SPEC       engine core   drafted and produced tokens by request, before the STEP they belong to
     STEP       engine core   one per step: times, queues, KV, and the batch as a frame (below)
-    ADD        engine core   a request entered the scheduler: number, ids, lengths, first-block hash
+    ADD        engine core   a request entered the scheduler: number, ids, lengths, first-block hash, sampling
     ADMIT      engine core   scheduled for the first time or again: positions found computed
     PREEMPT    engine core   computed positions lost
     FINISH     engine core   freed: status, the engine's own counts

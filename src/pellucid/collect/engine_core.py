@@ -135,6 +135,7 @@ class EngineCore:
     def _finish(self, seen: records.Finish) -> None:
         request = self._by_number(seen.request)
         note_freed(request, seen)
+        self.lives.finished(seen.request)
         self._event(request, "finished", seen.time_ns, seen.step or None, seen.computed_tokens)
         if seen.step:
             self._freed.append(request)

@@ -101,6 +101,12 @@ def note_queued(request: Request, core: str, seen: dict[str, Any]) -> None:
     request.core, request.number = core, seen["r"]
     request.prompt_tokens, request.block_hash = seen["n"], seen["h"]
     request.fields.update(queued_ns=seen["t"], client_index=seen["c"], max_tokens=seen["m"])
+    if sampling := seen.get("a"):      # a probe that does not know it leaves it out
+        temperature, top_p, top_k, seeded = sampling
+        request.fields.update(
+            temperature=temperature, top_p=top_p, top_k=max(0, top_k),     # some engines say -1 for all tokens
+            seeded="yes" if seeded else "no",
+        )  # fmt: skip
     request.first("request_id", seen["e"] or request.internal_id)
     if seen["k"] and not request.label:
         request.label, request.label_source = seen["k"], "body"

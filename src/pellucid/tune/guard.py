@@ -8,8 +8,8 @@ Every proposal passes here, whoever made it, before anything boots and before an
 
 check   legality (known to this engine and version, in range, couplings) · same (in effect already) · tried ·
         blast radius · memory · budget
-way     live (the serving engine's knobs, only with control) · beside (a second engine, the serving one untouched) ·
-        restart (only with --may-restart)
+way     live (knobs of an engine that runs: one of ours, or the serving one with control) · beside (a second engine, the
+        serving one untouched) · restart (only where that is allowed)
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Situation:
     present: Candidate                 # kept so far, over it
     tried: tuple[Candidate, ...]       # `State.tried`
     room: Room
-    live: frozenset[str]               # knobs that the serving engine takes while it runs
-    control: bool                      # … and that the user has allowed to be set
+    live: frozenset[str]               # knobs that the engine takes while it runs
+    control: bool                      # … and that may be set: in an engine of ours, or as the user has allowed
     beside: bool                       # a second engine may be started
     may_restart: bool
     left_ns: int                       # of the budget
@@ -123,5 +123,5 @@ def _closed(candidate: Candidate, situation: Situation) -> str:
         return f"{words(candidate)} could be set in the serving engine, and control is off. Try: --control"
     knobs = ", ".join(needs_restart)
     what = f"{knobs} takes effect when the engine starts" if knobs else "a trial needs an engine of its own"
-    return f"{what}, and the serving one is not restarted unasked. Try: --may-restart, or room for a second engine"
+    return f"{what}, and the serving one is not restarted unasked. Try: room for a second engine"
 

@@ -12,7 +12,8 @@ it. After kill -9 the first event of the new process is Resumed: a trial that wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 
 from pellucid.core.errors import PellucidError
@@ -154,10 +155,11 @@ def _search(state: State, left_ns: int) -> Action:
 def run(state: State, desk: Desk) -> State:
     """Until the session is finished. Ctrl-C takes back what is under way and ends it; so does an error of ours."""
     while (action := next_action(state, desk.now_ns())) is not None:
-        before = state
+        before, events = state, iter(desk.perform(action))
         try:
-            for event in desk.perform(action):
-                state = _note(state, event, desk)
+            with _ended(events):
+                for event in events:
+                    state = _note(state, event, desk)
         except KeyboardInterrupt:
             # It may have come between an event's writing and its folding; what is on disk is what happened.
             state = desk.replay()
@@ -170,6 +172,11 @@ def run(state: State, desk: Desk) -> State:
         if state is before:
             state = _note(state, _fault(state, action, f"{type(action).__name__} came to no end"), desk)
     return state
+
+
+def _ended(events: Iterator[e.AnyEvent]) -> contextlib.AbstractContextManager[object]:
+    """What is performed step by step is ended before anything else is done, however its steps ended."""
+    return contextlib.closing(events) if isinstance(events, Generator) else contextlib.nullcontext()
 
 
 def _note(state: State, event: e.AnyEvent, desk: Desk) -> State:

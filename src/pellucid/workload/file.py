@@ -23,7 +23,8 @@ from pellucid.core.errors import AskedWrongly
 from pellucid.core.whole import replacing
 from pellucid.store.column import F64, STR, Column, columns
 
-VERSION = 1
+VERSION = 2
+SINCE_2 = ("top_k", "seeded")      # columns that files of version 1 do not have
 KEY = b"pellucid.workload"
 COLUMNS: tuple[Column, ...] = (
     *columns("""
@@ -37,13 +38,17 @@ COLUMNS: tuple[Column, ...] = (
         task: traffic class
         session: conversation it belongs to; its turns are in order
         response_format: structured-output kind asked for, or text
+        seeded: yes where the client gave a seed of its own, no where it did not
         """, STR),
     *columns("think_ns: from the end of the session's previous answer to this request; null for a first turn"),
     *columns("""
-        temperature: of sampling, as the client asked
-        top_p: of sampling, as the client asked
+        temperature: of sampling, as the client asked, or as the engine did where that was recorded
+        top_p: of sampling, likewise
         """, F64),
-    *columns("max_tokens: output limit the client asked for"),
+    *columns("""
+        max_tokens: output limit the client asked for
+        top_k: likeliest tokens to sample from, likewise; 0 for all
+        """),
 )  # fmt: skip
 SCHEMA = pa.schema([pa.field(c.name, c.type) for c in COLUMNS])
 
@@ -85,7 +90,7 @@ def read(path: Path) -> Workload:
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             about = _about(path, file.schema_arrow)
-            table = file.read(columns=SCHEMA.names)
+            table = _whole(file.read(columns=[n for n in SCHEMA.names if n in file.schema_arrow.names]))
     except FileNotFoundError as error:
         raise AskedWrongly(f"{path}: no such file") from error
     except (pa.ArrowException, OSError) as error:
@@ -96,6 +101,14 @@ def read(path: Path) -> Workload:
     if table.column("prompt_tokens").null_count:
         raise AskedWrongly(f"{path}: a request in it has no prompt length. {TRY}")
     return Workload(about, table)
+
+
+def _whole(table: pa.Table) -> pa.Table:
+    """With the columns that its version did not have: nobody saw them."""
+    for place, name in enumerate(SCHEMA.names):
+        if name not in table.column_names:
+            table = table.add_column(place, SCHEMA.field(name), pa.nulls(len(table), SCHEMA.field(name).type))
+    return table
 
 
 TRY = "Try: pellucid workload import FILE OUT"
@@ -109,8 +122,10 @@ def _about(path: Path, schema: pa.Schema) -> About:
         about = msgspec.json.decode(text, type=About)
     except msgspec.MsgspecError as error:
         raise AskedWrongly(f"{path}: what it says of its source does not read: {error}. {TRY}") from error
-    if about.version != VERSION:
-        raise AskedWrongly(f"{path} is a workload of version {about.version}; this program reads {VERSION}. {TRY}")
-    if odd := [f.name for f in SCHEMA if f.name not in schema.names or schema.field(f.name).type != f.type]:
+    if not 1 <= about.version <= VERSION:
+        known = f"this program reads 1 to {VERSION}"
+        raise AskedWrongly(f"{path} is a workload of version {about.version}; {known}. {TRY}")
+    wanted = [f for f in SCHEMA if about.version >= 2 or f.name not in SINCE_2]
+    if odd := [f.name for f in wanted if f.name not in schema.names or schema.field(f.name).type != f.type]:
         raise AskedWrongly(f"{path} is a workload without {', '.join(odd)} as it should be. {TRY}")
     return about

@@ -39,6 +39,7 @@ class Prompt:
     max_tokens: int | None = None                    # None: whoever asks decides
     temperature: float | None = None                 # None: the engine's default
     top_p: float | None = None
+    top_k: int | None = None                         # 0 for all tokens
     response_format: Mapping[str, Any] | None = field(default=None, hash=False)
 
 

@@ -13,6 +13,8 @@ seen. The latest earlier request of the family that is long enough, answer inclu
 
 So how much each prompt shares is as recorded, and with whom is a guess within its family. Each engine core has a cache
 of its own, so across cores nothing is shared. Numbers of blocks are counted up: nothing of a prompt is in them.
+
+A prompt that begins with another's prompt and answer is the next turn of its conversation (`collect/kv/turns.py`).
 """
 
 from __future__ import annotations
@@ -36,18 +38,28 @@ from pellucid.workload.rows import Request, Rows
 NOT_RECORDED = {
     "blocks": "no prefix lookup was recorded (engine with the probe and prefix caching on): prompts are made without",
     "output_tokens": "no answer's length was recorded",
-    "session": "nobody tells which requests are one conversation: the order of turns is blind",
-    "think_ns": "not recorded, as sessions are not: later turns come when they came",
-    "temperature": "sampling is not recorded: the replay's own counts",
-    "top_p": "sampling is not recorded: the replay's own counts",
+    "session": "no prompt was seen to go on from another's answer (KV block lives, answers of a block at least)",
+    "think_ns": "no prompt was seen to go on from another's answer",
+    **dict.fromkeys(("temperature", "top_p", "top_k"), "no sampling was recorded: the replay's own counts"),
+    "seeded": "no sampling was recorded: a replay gives no seed",
 }
 _REQUESTS = """
 SELECT r.process, r.request, r.arrival_ns, coalesce(r.arrival_ns, r.submitted_ns, r.queued_ns) AS asked_ns,
        r.prompt_tokens, r.output_tokens, r.max_tokens, r.task, r.response_format, r.finish_reason,
+       r.temperature, r.top_p, r.top_k, r.seeded,
        l.request IS NOT NULL AS looked, l.family, l.skipped_tokens,
        l.cached_tokens + coalesce(l.evicted_tokens, 0) AS before_tokens
 FROM requests r LEFT JOIN prefix_lookups l ON l.process = r.process AND l.request = r.request
 ORDER BY coalesce(l.time_ns, asked_ns) NULLS LAST, r.process, r.request
+"""
+_TURNS = """
+SELECT l.process, l.request, l.follows,
+       coalesce(r.arrival_ns, r.submitted_ns, r.queued_ns) - b.last_token_ns AS think_ns
+FROM prefix_lookups l
+JOIN requests r ON r.process = l.process AND r.request = l.request
+JOIN requests b ON b.process = l.process AND b.request = l.follows
+WHERE think_ns >= 0
+ORDER BY l.time_ns
 """
 _BLOCK_TOKENS = """
 SELECT process, mode(tokens) AS block_tokens FROM kv_residency WHERE tokens > 0 AND tier = 'device' GROUP BY process
@@ -99,7 +111,7 @@ class Tree:
 
 def recorded(reader: RunReader, run_id: str) -> Workload:
     """Raises CannotAnswer where the run has no request with a prompt's length."""
-    rows, sizes = Rows(in_order=False), _block_tokens(reader)
+    rows, sizes, turns = Rows(in_order=False), _block_tokens(reader), _turns(reader)
     numbers, kinds = count(), Counter[str]()
     trees: dict[str, Tree] = {}
     for row in reader.rows(_REQUESTS):
@@ -111,10 +123,11 @@ def recorded(reader: RunReader, run_id: str) -> Workload:
         kinds["not ended"] += row["finish_reason"] not in ENDED
         size = sizes.get(row["process"])
         tree = trees.setdefault(row["process"], Tree(numbers))
+        session, think_ns = turns.get((row["process"], row["request"]), (None, None))
         rows.add(Request(
             row["prompt_tokens"], row["output_tokens"], row["asked_ns"], _blocks(row, tree, size),
-            size if row["looked"] else None, row["task"], response_format=row["response_format"],
-            max_tokens=row["max_tokens"],
+            size if row["looked"] else None, row["task"], session, row["response_format"], think_ns,
+            row["temperature"], row["top_p"], row["max_tokens"], row["top_k"], row["seeded"],
         ))  # fmt: skip
     rows.notes.extend(_notes(kinds, trees, reader))
     workload = rows.workload(f"run {run_id}", "recorded", why_missing=NOT_RECORDED)
@@ -135,6 +148,19 @@ def _blocks(row: dict[str, Any], tree: Tree, size: int | None) -> list[int] | No
     if row["skipped_tokens"] and tree.knows(row["family"]):     # the engine did not look; the first block is the same
         before = max(before, 1)
     return tree.blocks(row["family"], before, prompt, (row["prompt_tokens"] + (row["output_tokens"] or 0)) // size)
+
+
+def _turns(reader: RunReader) -> dict[tuple[str, int], tuple[str, int | None]]:
+    """Process and number of a request → its conversation, and how long its user thought; None for the first turn.
+
+    One that arrived before the answer it goes on from had ended only says the same by chance.
+    """
+    found: dict[tuple[str, int], tuple[str, int | None]] = {}
+    for row in reader.rows(_TURNS):
+        before = (row["process"], row["follows"])
+        session, _ = found.setdefault(before, (str(len(found) + 1), None))
+        found[row["process"], row["request"]] = (session, row["think_ns"])
+    return found
 
 
 def _block_tokens(reader: RunReader) -> dict[str, int]:

@@ -32,6 +32,8 @@ BLIND = {
     "think_ns": "the source has no think times: later turns come when they came, not when their user has read",
     "temperature": "not in the source: the replay's own sampling counts",
     "top_p": "not in the source: the replay's own sampling counts",
+    "top_k": "not in the source: the replay's own sampling counts",
+    "seeded": "the source does not tell seeds: a replay gives none",
     "max_tokens": "not in the source: a replay asks for the answer's length",
 }
 
@@ -50,6 +52,8 @@ class Request:
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int | None = None
+    top_k: int | None = None
+    seeded: str | None = None
 
 
 _values = attrgetter(*SCHEMA.names)

@@ -59,7 +59,7 @@ def test_every_word_has_an_exit_code() -> None:
 
 @pytest.mark.parametrize(
     ("words", "says"),
-    [(("--workload", "w.parquet"), "no such file"), (("--vocabulary", "100"), "--vocabulary goes with --workload"),
+    [(("--workload", "w.parquet"), "no such file"),
      (("--max-tokens", "0"), "1 or more"), (("--margin", "nan"), "is no difference"), (("--seed", "-1"), "--seed -1"),
      (("--prompts", "none.jsonl"), "No such file")],
 )  # fmt: skip

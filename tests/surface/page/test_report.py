@@ -15,10 +15,25 @@ from pellucid.surface.page import charts
 from pellucid.surface.page.html import e, script, script_json, table, written
 from pellucid.surface.page.report import page, plotly_script
 from pellucid.tune import events as ev
+from pellucid.tune.effect.requests import SHARES
 from pellucid.tune.report.fold import of_session, of_trial
 from pellucid.tune.report.measured import Measured
 from pellucid.tune.report.shape import Arms, Chain, Course, Look, Report
-from tests.tune.report.made import DONE, KEPT, SEEN, SESSION, A, boot_fault, journal, many, outcome, same, told, whole
+from tests.tune.report.made import (
+    DONE,
+    KEPT,
+    SEEN,
+    SESSION,
+    A,
+    boot_fault,
+    journal,
+    many,
+    outcome,
+    requests,
+    same,
+    told,
+    whole,
+)
 from tests.tune.session import ALLOWED, STARTED, better, start
 
 VOID = {"meta"}
@@ -140,7 +155,7 @@ def test_a_reader_meets_the_ending_the_conditions_and_the_verdicts() -> None:
     words = seen(full()).words
     for part in ("Kept step_token_budget=512: throughput +20%", "x86_64, AMD EPYC", "seed7", "at most 1.0%", "because",
                  "output_tokens_per_s better by 5.0% to 30%", "allowed, beside", "smallest corruption found", "0.9987",
-                 "The chain holds", "the latency of each request"):  # fmt: skip
+                 "The chain holds", "Latencies of single requests", "ttft_nspresent391"):  # fmt: skip
         assert part in words, part
 
 
@@ -164,11 +179,11 @@ def test_a_trial_that_was_not_taken_back_is_told_first() -> None:
 
 
 @pytest.mark.slow
-def test_two_hundred_trials_are_one_page_below_ten_megabytes() -> None:
+def test_two_hundred_trials_are_one_page_below_eleven_megabytes() -> None:
     entries = journal(*many(200))
     outcomes: dict[int, Measured | str] = dict.fromkeys(range(1, 201), outcome(1.0, 60))
     text = page(of_session(SESSION, entries, outcomes, whole(entries)), plotly_script())
-    assert len(text.encode()) < 10_000_000
+    assert len(text.encode()) < 11_000_000
     assert text.count('id="trial-') == 200
 
 
@@ -196,6 +211,15 @@ def test_a_block_that_nobody_saw_is_no_dot_and_times_are_in_their_unit() -> None
     made = charts.arms(Arms("ttft_p95_ns", (2e6, None), (4e6, 5e6)))
     assert [box["y"] for box in made["data"]] == [[2.0, None], [4.0, 5.0]]
     assert made["layout"]["yaxis"]["title"]["text"] == "ms"
+
+
+def test_single_requests_are_two_lines_a_metric_and_failed_ones_are_no_points() -> None:
+    made = charts.requests(requests(2.0)[:2])
+    present, candidate = made["data"]
+    assert (present["name"], candidate["name"]) == ("present, 39", "candidate, 39")
+    assert len(present["x"]) == len(SHARES) == 101 and (present["y0"], present["dy"]) == (0, 1.0)
+    assert (present["x"][0], candidate["x"][0]) == (80.0, 40.0)
+    assert (made["layout"]["xaxis"]["type"], made["layout"]["xaxis"]["title"]["text"]) == ("log", "ms")
 
 
 def test_losses_stand_beside_wins() -> None:

@@ -12,6 +12,7 @@ from pellucid.tune.effect.aim import Aim, Guard
 from pellucid.tune.effect.arms import OneEngine
 from pellucid.tune.effect.judge import judge
 from pellucid.tune.effect.pairs import Block, Pair
+from pellucid.tune.effect.requests import Spread, Timing, spreads
 from pellucid.tune.effect.spend import Spend
 from pellucid.tune.fidelity.verdict import Difference, Fidelity, Forced, Task
 from pellucid.tune.journal import Entry, line
@@ -63,6 +64,14 @@ def blocks(pairs_count: int, factor: float, seed: int = 0) -> tuple[Pair, ...]:
     return tuple(Pair(block(1), block(factor), "ab" if coin.random() < 0.5 else "ba") for _ in range(pairs_count))
 
 
+def requests(factor: float) -> tuple[Spread, ...]:
+    """Of 40 requests an arm, one failed."""
+    times = [1.02**n for n in range(39)]
+    arms = {"present": [Timing(True, 80e6 * t, 25e6 * t) for t in times],
+            "candidate": [Timing(True, 80e6 * t / factor, 25e6 * t / factor) for t in times]}  # fmt: skip
+    return spreads({"present": [*arms["present"], Timing(False, None, None)], "candidate": arms["candidate"]})
+
+
 def outcome(factor: float = 1.08, pairs_count: int = 24, answers: Fidelity | None = None, **more: Any) -> Measured:
     pairs = blocks(pairs_count, factor)
     effect = judge(pairs, Spend(1), Aim(GOAL, guards=(Guard("itl_p95_ns"),)), OneEngine()) if pairs else None
@@ -72,6 +81,7 @@ def outcome(factor: float = 1.08, pairs_count: int = 24, answers: Fidelity | Non
         reason=effect.reason if effect else "the candidate does not boot: code 1", conditions=WHERE,
         starts=(Start(0, "trial", 14.0, pairs_count),), pairs=pairs, effect=effect, fidelity=answers,
         fidelity_blind="" if answers else "it was not asked for", troubles=(), notes=(),
+        requests=requests(factor) if pairs else (),
     )  # fmt: skip
     return replace(made, **more)
 

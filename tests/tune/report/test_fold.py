@@ -94,7 +94,12 @@ def test_the_verdict_over_time_is_the_outcomes() -> None:
         (GOAL, 0.03, 24), ("itl_p95_ns", 0.1, 24)]  # fmt: skip
     assert [len(a.present) for a in trial.arms] == [24] * 7
     assert trial.answers is not None and trial.answers.detail == same()
-    assert trial.missing == (NO_REQUESTS,)
+    assert (trial.missing, len(trial.requests)) == ((), 4)
+
+
+def test_an_outcome_of_before_requests_were_kept_says_so() -> None:
+    (trial,) = told(*KEPT, outcomes={1: outcome(1.08, 24, same(), requests=())}).trials
+    assert (trial.missing, trial.requests) == ((NO_REQUESTS,), ())
 
 
 def test_without_an_outcome_it_is_what_the_journal_peeked_at_and_the_rest_is_said_to_be_missing() -> None:

@@ -48,6 +48,7 @@ class Engine(ThreadingHTTPServer):
         self.logps = self.logits - np.log(np.exp(self.logits).sum(axis=2, keepdims=True))
         self.ranked = np.argsort(-self.logits, axis=2)
         self.served = 0
+        self.salts: list[str | None] = []
         self.lock = threading.Lock()
         self.stopping = threading.Event()
 
@@ -58,6 +59,7 @@ class Engine(ThreadingHTTPServer):
         shift = 1 if self.wrong("tokenizer") else 0
         prompt = asked["prompt"]
         ids = [ord(c) % TOKENS + shift for c in prompt] if isinstance(prompt, str) else prompt
+        self.salts.append(asked.get("cache_salt"))
         choice: dict[str, Any] = {"index": 0, "finish_reason": "length"}
         if top := asked.get("prompt_logprobs"):
             choice["prompt_logprobs"] = self.shown(ids, top)
@@ -126,12 +128,19 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def small_engine(kind: str = "", after: int = 0, temperature: float = 1.0, noise: float = 0.0) -> Iterator[str]:
+    """Its address."""
+    with engine_of(kind, after, temperature, noise) as engine:
+        yield f"http://127.0.0.1:{engine.server_port}"
+
+
+@contextmanager
+def engine_of(kind: str = "", after: int = 0, temperature: float = 1.0, noise: float = 0.0) -> Iterator[Engine]:
     """Which answers a prompt gets depends on how often it was asked, and on nothing that runs beside it."""
     engine = Engine(Fault(kind, after, temperature, noise, next(SEEDS)))
     thread = threading.Thread(target=engine.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{engine.server_port}"
+        yield engine
     finally:
         engine.stopping.set()
         engine.shutdown()

@@ -83,6 +83,15 @@ def test_sampling_label_and_format_are_sent() -> None:
     assert ask.extra == {"temperature": 0.7, "top_p": 0.9, "response_format": {"type": "json_object"}}
 
 
+def test_the_likeliest_tokens_and_a_seed_are_asked_for_where_they_were() -> None:
+    requests = [Request(5, 5, n, top_k=k, seeded=seeded) for n, (k, seeded) in enumerate([(20, "no"), (0, "yes")])]
+    one, two = plan(*requests, dialect=Dialect("x", exact_length={"go_on": True}, top_k="best")).asks
+    assert (one.extra, two.extra) == ({"best": 20}, {"best": 0, "seed": 1})
+    plain = plan(*requests)
+    assert [ask.extra for ask in plain.asks] == [{}, {"seed": 1}]
+    assert any("1 requests are sampled from the likeliest tokens only" in note for note in plain.notes)
+
+
 def test_what_is_not_in_the_source_is_not_sent() -> None:
     (ask,) = plan(Request(5, 5, 0)).asks
     assert (ask.task, ask.extra, ask.ignore_eos) == (None, {}, True)

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.core.errors import AskedWrongly
+from pellucid.core.errors import AskedWrongly, Failed
 from pellucid.core.units import S_NS
-from pellucid.verbs.loop.fidelity import IDS_ONLY, Engines, Fidelity, Plan, Terms, fidelity
+from pellucid.verbs.loop.fidelity import ONE_ENGINE, Chosen, Engines, Fidelity, Plan, Terms, fidelity
+from pellucid.verbs.loop.judging.gather import Turn
+from pellucid.verbs.loop.judging.prompted import of_file, own
 from pellucid.workload.neutral import Prompt
-from tests.verbs.loop.small_engine import small_engine
+from tests.verbs.loop.small_engine import Engine, engine_of, small_engine
 
 PLAN = Plan(60 * S_NS, max_tokens=16, timeout_s=5.0)
 QUICK = Terms(draws_count=999, tries_count=40, margin_nats=0.25)
@@ -20,8 +22,8 @@ def judged(candidate: str, reference: str, prompts: int = 8, plan: Plan = PLAN) 
     return fidelity(Engines(candidate, reference), short(prompts), plan, QUICK)
 
 
-def short(count: int) -> list[Prompt]:
-    return [Prompt("code" if n % 2 else "chat", f"prompt {n}") for n in range(count)]
+def short(count: int) -> Chosen:
+    return Chosen([Prompt("code" if n % 2 else "chat", f"prompt {n}") for n in range(count)], "short ones")
 
 
 @pytest.mark.slow
@@ -110,12 +112,57 @@ def test_a_budget_that_ends_between_is_told() -> None:
 
 @pytest.mark.slow
 def test_prompts_that_do_not_fit_are_left_out_and_counted() -> None:
-    prompts = [Prompt("chat", tuple(range(2, 2 + n)), 24) for n in (20, 30, 500)]
+    chosen = Chosen([Prompt("chat", tuple(range(2, 2 + n)), 24) for n in (20, 30, 500)], "ids")
     with small_engine() as one, small_engine() as other:
-        found = fidelity(Engines(one, other), prompts, PLAN, QUICK)
-    assert found.notes == ("1 of 3 prompts do not fit the context: left out", IDS_ONLY)
+        found = fidelity(Engines(one, other), chosen, PLAN, QUICK)
+    assert found.notes == ("1 of 3 prompts do not fit the context: left out",)
+
+
+def test_where_prompts_come_from_is_in_the_verdict(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"prompt_token_ids": [2, 3, 4], "max_tokens": 8}\n' * 4)
+    with small_engine() as one, small_engine() as other:
+        found = fidelity(Engines(one, other), of_file(path, 9), PLAN, QUICK)
+    assert found.prompts == "those of p.jsonl"
+    assert any("prompts were token ids" in note for note in found.notes)
+    assert own(8, 0).says == "texts of our own, in four tasks"
 
 
 def test_what_is_no_address_is_asked_wrongly(tmp_path: Path) -> None:
     with pytest.raises(AskedWrongly, match="not an HTTP address"):
         judged(f"file://{tmp_path}", "http://127.0.0.1:1")
+
+
+def in_turn(engine: Engine, hot: float, lost: bool = False, prompts: int = 16) -> Fidelity:
+    """One engine as both arms: the candidate's turn sets another temperature."""
+
+    def turn(temperature: float) -> Turn:
+        def still() -> None:
+            if lost and temperature != 1.0:
+                raise Failed("its time was up")
+
+        return Turn(lambda: setattr(engine.fault, "temperature", temperature), still)
+
+    url = f"http://127.0.0.1:{engine.server_port}"
+    engines = Engines(url, url, turns={"reference": turn(1.0), "candidate": turn(hot)})
+    return fidelity(engines, short(prompts), PLAN, QUICK)
+
+
+@pytest.mark.slow
+def test_an_engine_that_is_both_arms_is_judged_in_turn() -> None:
+    with engine_of() as engine:
+        found = in_turn(engine, 1.5)
+    assert (found.word, found.forced is not None and found.forced.kl_nats) == ("different", 0.0), found.reason
+    assert "surprise -" in found.reason and ONE_ENGINE in found.notes
+    assert {salt for salt in engine.salts if salt} == {"reference", "candidate"}
+
+
+def test_an_engine_that_is_both_arms_is_not_different_from_itself() -> None:
+    with engine_of() as engine:
+        assert in_turn(engine, 1.00001, prompts=8).word in ("same", "inconclusive")
+
+
+def test_answers_of_a_turn_that_ended_too_early_are_no_candidates_answers() -> None:
+    with engine_of() as engine:
+        found = in_turn(engine, 1.5, lost=True)
+    assert (found.word, "its time was up" in found.reason) == ("failed", True)

@@ -26,7 +26,7 @@ NGRAM = """serve m --speculative-config '{"method": "ngram"}'"""
 
 @pytest.mark.parametrize(("recording", "command", "wanted"), [
     ("sequence-cap", "serve m --max-num-seqs 2", ["max_running_requests=8: serve m --max-num-seqs 8"]),
-    ("few-blocks", "serve m", ["max_running_requests=3: serve m --max-num-seqs 3",
+    ("few-blocks", "serve m", ["sequence_cap=3: serve m --max-num-active-seqs 3",
                                "kv_cache_memory=152: serve m --num-gpu-blocks-override 152"]),
     ("drafts-rejected", NGRAM, ["speculation=false: serve m"]),
     ("drafts-rejected", "serve m", ["speculation=false: refused, same"]),

@@ -28,7 +28,7 @@ def test_a_trace_is_imported_and_shown(capsys: pytest.CaptureFixture[str]) -> No
     assert "m (mooncake)" in said
     assert "2 gaps, fewer than 20" in said
     assert "1,114 of 2,144 prompt tokens (52%) repeat" in said
-    assert "temperature, top_p: not in the source" in said
+    assert "temperature, top_p, top_k: not in the source" in said
     assert len(said.splitlines()) < 24
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import Any, Callable, Dict, Tuple
 
@@ -10,7 +11,7 @@ from pellucid_probe.guard import COST, Hook, StepHook, Target, argument, now_ns
 from pellucid_probe.process import Process
 from pellucid_probe.vllm.config import architecture, effective, kv_cache_bytes, kv_context_blocks
 from pellucid_probe.vllm.kv import KvFlow
-from pellucid_probe.vllm.labels import task_of
+from pellucid_probe.vllm.labels import sampling_of, task_of
 from pellucid_probe.vllm.live import CoreLive
 from pellucid_probe.vllm.lives import Lives
 from pellucid_probe.vllm.packing import Packer
@@ -28,6 +29,7 @@ TARGETS: Dict[str, Tuple[Target, ...]] = {
     "step.times": (SCHEDULE, UPDATE),
     "step.grammar": (GRAMMAR,),
     "request.queued": (ADD,),
+    "request.sampling": (ADD,),
     "request.external_id": (PREPROCESS,),
     "request.preempted": (PREEMPT,),
     "request.freed": (FREE,),
@@ -47,6 +49,7 @@ class EngineCore:
         self.lives = Lives(process.key, self.packer.number)
         self.steps = Steps(process.outbox, self.packer, self.kv)
         self.grammar = StepHook(GRAMMAR, self._masked)
+        self.samples = False                   # whether sampling parameters are as we know them
         hooks = {
             INIT: Hook(INIT, after=self._made),
             SCHEDULE: ScheduleHook(self.steps),
@@ -114,6 +117,7 @@ class EngineCore:
         limits = ("max_num_scheduled_tokens", self.steps.sequence_cap)
         _check(self.process, "step.limits", lambda: [getattr(scheduler, name) for name in limits])
         self._do_without(scheduler, limits)
+        _check(self.process, "request.sampling", self._begin_sampling)
         _check(self.process, "kv.lives", lambda: self._begin_lives(scheduler, config))
         self.live.attach(scheduler)
         self._look()
@@ -137,6 +141,12 @@ class EngineCore:
     def _attach(self, scheduler: Any) -> None:
         self.steps.kv_total = self.kv.attach(scheduler)
 
+    def _begin_sampling(self) -> None:
+        """On the defaults, before any request: one that lacks something would otherwise cost all that is queued."""
+        if self.process.facts["request.sampling"].state == "visible":
+            sampling_of(importlib.import_module("vllm.sampling_params").SamplingParams())
+            self.samples = True
+
     def _begin_lives(self, scheduler: Any, config: Any) -> None:
         facts = self.process.facts
         needs = [facts[name] for name in ("kv.lives", "kv.flow", "kv.blocks", "request.freed", "request.queued")]
@@ -155,11 +165,12 @@ class EngineCore:
 
     def _added(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         request = argument(args, kwargs, 1, "request")
-        hashes = getattr(request, "block_hashes", None)
+        hashes, params = getattr(request, "block_hashes", None), request.sampling_params
         self.process.outbox.put(self.packer.added, {
             "t": now_ns(), "i": request.request_id, "e": getattr(request, "pellucid_external", None),
             "c": request.client_index, "n": request.num_prompt_tokens, "m": request.max_tokens,
-            "k": task_of(getattr(request.sampling_params, "extra_args", None)), "h": hashes[0] if hashes else None,
+            "k": task_of(getattr(params, "extra_args", None)), "h": hashes[0] if hashes else None,
+            "a": sampling_of(params) if self.samples and params is not None else None,
         })  # fmt: skip
         if self.kv.lives is not None and hashes is not None:
             lora = getattr(request, "lora_request", None)

@@ -25,6 +25,11 @@ def task_of(extra_args: Any) -> Optional[str]:
     return None
 
 
+def sampling_of(params: Any) -> Tuple[float, float, int, bool]:
+    """Temperature, top-p, top-k and whether the client gave a seed, as the engine samples by them."""
+    return params.temperature, params.top_p, params.top_k, params.seed is not None
+
+
 def sent_wall_ns(header: bytes) -> Optional[int]:
     """UNIX ns at which a client or gateway sent the request; None if the header is no time since 1973."""
     try:

@@ -20,6 +20,7 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     root: str = ""
     exact_length: dict[str, Any] = {}          # empty: lengths cannot be asked for, only limited
     stream_options: dict[str, Any] = {}        # empty: tokens are counted at the end only
+    top_k: str = ""                            # "" where it cannot be asked for
     task: tuple[str, ...] = ()                 # empty: labels cannot be sent
 
 

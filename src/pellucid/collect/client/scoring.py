@@ -50,7 +50,9 @@ class Asked:
     max_tokens: int
     temperature: float | None = None
     top_p: float | None = None
+    top_k: int | None = None
     response_format: Mapping[str, Any] | None = field(default=None, hash=False)
+    cache_salt: str | None = None    # prefixes are shared with what has the same one only
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,8 @@ async def generate(http: httpx.AsyncClient, served: Served, asked: Asked) -> Ans
     body: dict[str, Any] = {
         "model": served.name, "prompt": asked.prompt, "max_tokens": asked.max_tokens, "return_token_ids": True,
     }  # fmt: skip
-    said = {"temperature": asked.temperature, "top_p": asked.top_p, "response_format": asked.response_format}
+    said = {"temperature": asked.temperature, "top_p": asked.top_p, "top_k": asked.top_k,
+            "response_format": asked.response_format, "cache_salt": asked.cache_salt}  # fmt: skip
     reply = await _reply(http, "POST", COMPLETIONS, {**body, **{k: v for k, v in said.items() if v is not None}})
     if isinstance(reply, Fault):
         return reply

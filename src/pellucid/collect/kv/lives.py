@@ -21,6 +21,7 @@ from pellucid_probe.records import Admit
 from pellucid.collect.kv.asked import Asked, asked
 from pellucid.collect.kv.misses import REASONS, Misses
 from pellucid.collect.kv.remembered import Remembered
+from pellucid.collect.kv.turns import Turns
 from pellucid.core.units import S_NS
 from pellucid.store.schema import KV_RESIDENCY, PREFIX_LOOKUPS
 from pellucid.store.write import Row
@@ -68,6 +69,7 @@ class KvLives:
         self._ended: Remembered[bytes, Gone] = Remembered(REMEMBERED)
         self._unclaimed: dict[int, Life] = {}                  # block → the life that ended when it was taken
         self._misses = Misses(self._ended.__contains__)
+        self._turns = Turns()
         self._now_ns = 0
         self._every = 1                                        # lives are written of one hash in so many
         self._minute_ns, self._rows = 0, 0
@@ -116,6 +118,11 @@ class KvLives:
             if seen is not None:
                 self._apply(more, seen, 0, time_ns)
 
+    def finished(self, request: int) -> None:
+        """After its last hashes came."""
+        if (seen := self._asked.get(request)) is not None:
+            self._turns.ended(request, seen)
+
     def forget(self, request: int) -> None:
         """Nothing more comes of this request."""
         self._asked.pop(request, None)
@@ -158,6 +165,7 @@ class KvLives:
             "prompt_tokens": seen.prompt_tokens, "cached_tokens": computed,
             **{f"{reason}_tokens": count for reason, count in tokens.items()},
             "tail_tokens": seen.prompt_tokens - computed - sum(tokens.values()),
+            "follows": self._turns.followed_by(seen),
         }  # fmt: skip
         if gone is not None:
             age_ns = None if gone.removed_ns is None else max(0, time_ns - gone.removed_ns)

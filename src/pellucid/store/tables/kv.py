@@ -45,5 +45,6 @@ PREFIX_LOOKUPS = Table("prefix_lookups", "a request's first admission: what was 
         tail_tokens: behind the last whole block that may be found: no cache can give them
         evicted_age_ns: how long ago the first evicted block was removed; null if none was, or unknown
         evicted_by: number of the request whose allocation took it
+        follows: number of the request whose prompt and answer it begins with, by whole blocks; null if none was seen
         """),
 ))  # fmt: skip

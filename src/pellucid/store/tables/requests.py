@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pellucid.store.column import PROVENANCE, STR, Table, columns
+from pellucid.store.column import F64, PROVENANCE, STR, Table, columns
 
 REQUESTS = Table("requests", "a finished, aborted or (at the end of a run) unfinished request", (
     *PROVENANCE,
@@ -14,6 +14,7 @@ REQUESTS = Table("requests", "a finished, aborted or (at the end of a run) unfin
         task_source: body (the client named it in the request), header, or automatic
         endpoint: HTTP path
         response_format: structured-output kind asked for, or text
+        seeded: yes where the client gave a seed of its own, no where it did not
         finish_reason: stop, length, abort, error, repetition; null while unfinished or lost
         aborted_by: client (disconnect or cancel) or engine; null unless aborted
         """, STR),
@@ -44,7 +45,12 @@ REQUESTS = Table("requests", "a finished, aborted or (at the end of a run) unfin
         preemptions_count: times it was preempted
         scheduled_count: times it was admitted, first one included
         max_tokens: output limit the client asked for
+        top_k: likeliest tokens that it is sampled from; 0 for all
         """),
+    *columns("""
+        temperature: of its sampling, the engine's default where the client asked for none; 0 takes the likeliest token
+        top_p: share of probability that it is sampled from, the engine's default where the client asked for none
+        """, F64),
 ))  # fmt: skip
 
 REQUEST_EVENTS = Table("request_events", "something that happened to a request, in order", (

@@ -21,6 +21,8 @@ def answers(of: Answers | None) -> Iterable[Part]:
 
 
 def _detail(of: Fidelity) -> Iterable[Part]:
+    if of.prompts:
+        yield e("p", "Judged by: ", said(of.prompts), ".")
     if of.tasks:
         yield table(("task", "verdict", "prompts", "answers, candidate and reference", "smallest corruption found",
                      "prompts needed"), map(_task, of.tasks))  # fmt: skip

@@ -2,6 +2,7 @@
 
     course(…)     the verdict after each pair: estimate, both ends, margins          x pairs, y change in %
     arms(…)       one metric in all blocks of both arms                              a box and every block
+    requests(…)   latencies of single requests, an arm a line: share of them      x latency, y % that took no longer
     claims(…)     claimed against measured, with both ranges                         on the line: as claimed
     verdicts(…)   the goal of every trial with its interval
 
@@ -15,6 +16,7 @@ from html import escape
 from typing import Any
 
 from pellucid.core.units import MS_NS, S_NS, unit_of
+from pellucid.tune.effect.requests import SHARES, Spread
 from pellucid.tune.events import Measure
 from pellucid.tune.report.shape import Arms, Claimed, Course, Look
 
@@ -66,6 +68,20 @@ def arms(of: Arms) -> Figure:
         for name, values, colour in (("present", of.present, "@present"), ("candidate", of.candidate, "@candidate"))
     ]  # fmt: skip
     return {"data": data, "layout": {"yaxis": {"title": {"text": unit}}}, "height": HEIGHT}
+
+
+def requests(of: Sequence[Spread]) -> Figure:
+    """One metric in both arms. The axis of time grows by factors: latencies lie over several."""
+    divisor, unit = _in_time([v for spread in of for v in spread.quantiles_ns])
+    data = [
+        {"type": "scatter", "mode": "lines", "name": f"{spread.arm}, {spread.requests_count:,}",
+         "x": [_short(v / divisor) for v in spread.quantiles_ns], "y0": 0, "dy": 100 / (len(SHARES) - 1),
+         "line": {"color": f"@{spread.arm}", "width": 2}, "hoverinfo": "x+y+name"}
+        for spread in of
+    ]  # fmt: skip
+    layout = {"xaxis": {"title": {"text": unit}, "type": "log"}, "showlegend": True,
+              "yaxis": {"title": {"text": "of requests, %"}, "range": [0, 100]}}  # fmt: skip
+    return {"data": data, "layout": layout, "height": HEIGHT}
 
 
 def claims(of: Sequence[Claimed]) -> Figure:
@@ -163,8 +179,11 @@ def _reach(looks: Sequence[Look], margin_ratio: float | None) -> list[float]:
 def _scale(of: Arms) -> tuple[float, str]:
     if unit_of(of.metric) != "ns":
         return 1.0, unit_of(of.metric)
-    most = max(v for v in (*of.present, *of.candidate) if v is not None)
-    return (S_NS, "s") if most >= S_NS else (MS_NS, "ms")
+    return _in_time([v for v in (*of.present, *of.candidate) if v is not None])
+
+
+def _in_time(values_ns: Sequence[float]) -> tuple[float, str]:
+    return (S_NS, "s") if max(values_ns) >= S_NS else (MS_NS, "ms")
 
 
 def _change(ratio: float | None) -> float | None:

@@ -18,6 +18,9 @@ from pellucid.tune.report.shape import Course, Proposed, Ruling, Trial
 ALERT = ("not rolled back", "cut off")
 COURSE = ("Change of the candidate over the present configuration after each pair. Dotted: the ends of the confidence "
           "sequence, which hold whenever one looks. Grey: within the margin, a difference of no account.")
+REQUESTS = ("How many of an arm's requests took at most so long, over all pairs. Both arms got the same ones in turn. "
+            "Failed ones have no latency and are counted. Blocks decided, not these.")
+SHOWN = (50, 90, 95, 99)         # percent, of the quantiles that are kept
 HELD = {True: "held", False: "did not hold", None: "not seen, and so not held"}
 
 
@@ -31,6 +34,7 @@ def section(trial: Trial, figures: Figures) -> Element:
         *_speed(trial),
         *_over_time(trial.courses, figures),
         *_blocks(trial, figures),
+        *_requests(trial, figures),
         *answers(trial.answers),
         *_listed("Notes", map(said, trial.notes)),
         *_listed("Not shown", map(said, trial.missing)),
@@ -129,6 +133,21 @@ def _blocks(trial: Trial, figures: Figures) -> Iterable[Part]:
         yield e("h4", "Blocks of both arms")
         yield e("p", "A dot is a block. The axes do not begin at zero.", class_="quiet")
         yield e("div", *(figures.place(charts.arms(a), a.metric) for a in trial.arms), class_="charts")
+
+
+def _requests(trial: Trial, figures: Figures) -> Iterable[Part]:
+    if not trial.requests:
+        return
+    yield e("h4", "Latencies of single requests")
+    yield e("p", REQUESTS, class_="quiet")
+    metrics = dict.fromkeys(s.metric for s in trial.requests)
+    drawn = [(m, [s for s in trial.requests if s.metric == m and s.quantiles_ns]) for m in metrics]
+    yield e("div", *(figures.place(charts.requests(of), m) for m, of in drawn if of), class_="charts")
+    yield table(("metric", "arm", "requests", "failed", *(f"{share}%" for share in SHOWN)), [
+        (s.metric, s.arm, f"{s.requests_count:,}", f"{s.failed_count:,}",
+         *(duration(round(s.quantiles_ns[share])) if s.quantiles_ns else None for share in SHOWN))
+        for s in trial.requests
+    ])  # fmt: skip
 
 
 def _listed(title: str, items: Iterable[Part]) -> Iterable[Part]:

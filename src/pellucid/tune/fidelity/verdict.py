@@ -100,6 +100,7 @@ class Fidelity:
     notes: tuple[str, ...] = ()
     took_ns: int = 0
     terms: Terms = field(default_factory=Terms)
+    prompts: str = ""                        # where they came from, and how they were sampled; "" where nobody told
 
     def json(self) -> dict[str, Any]:
         """As the fields above, null for None."""

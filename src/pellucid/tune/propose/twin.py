@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from pellucid.tune.events import Claim, Proposal
 from pellucid.tune.propose import Answer, Brief
+from pellucid.tune.propose.live import as_live
 from pellucid.tune.space import Candidate
 
 MOST = 3       # chosen: from one search; what is measured of the first tells how far to trust the next
@@ -35,5 +36,6 @@ class Promise:
 
 
 def propose(promises: Sequence[Promise], brief: Brief) -> Answer:
-    fresh = [p for p in promises if p.better and p.candidate and p.candidate not in brief.seen][:MOST]
-    return Answer(tuple(Proposal(p.candidate, "twin", p.source, p.says, p.claim) for p in fresh), done=True)
+    good = [(as_live(p.candidate, brief.engine), p) for p in promises if p.better and p.candidate]
+    fresh = [(settings, p) for settings, p in good if settings not in brief.seen][:MOST]
+    return Answer(tuple(Proposal(s, "twin", p.source, p.says, p.claim) for s, p in fresh), done=True)

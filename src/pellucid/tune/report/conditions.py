@@ -12,10 +12,11 @@ from pellucid.tune.state import State
 
 
 def conditions(state: State, outcomes: Sequence[Measured], asked: Mapping[str, Any]) -> Conditions:
-    """The journal does not name the machine; its trials do, if any came to an outcome. `asked` is traffic and seed."""
+    """The journal does not name the machine; its trials do, if any came to an outcome. `asked` is traffic and the
+    session's seed, from which each trial has its own."""
     started, one = state.started, outcomes[0] if outcomes else None
     where = one.conditions if one else None
-    traffic, seed = _traffic(_of(one) if one else asked)
+    traffic, seed = _traffic(asked or (_of(one) if one else {}))
     return Conditions(
         engine=(started.engine if started else "") or (where.engine if where else None),
         engine_version=(started.engine_version if started else "") or (where.engine_version if where else None),

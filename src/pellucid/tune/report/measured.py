@@ -16,6 +16,7 @@ import msgspec
 from pellucid.tune.command import Command, shareable
 from pellucid.tune.effect.judge import Effect
 from pellucid.tune.effect.pairs import DIRECTIONS, Pair
+from pellucid.tune.effect.requests import Spread
 from pellucid.tune.fidelity.verdict import Fidelity
 from pellucid.tune.report.shape import Arms, Course, Look, Trouble
 from pellucid.tune.space import Value
@@ -68,6 +69,7 @@ class Measured:
     fidelity_blind: str
     troubles: tuple[Fault, ...]
     notes: tuple[str, ...]
+    requests: tuple[Spread, ...] = ()      # of single requests; an earlier program kept blocks only
 
     def courses(self) -> tuple[Course, ...]:
         """The goal first."""

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from pellucid.tune.claims import Compared, Score
+from pellucid.tune.effect.requests import Spread
 from pellucid.tune.events import Broke, Claim, Held, Measure
 from pellucid.tune.fidelity.verdict import Fidelity
 from pellucid.tune.space import Value
@@ -149,6 +150,7 @@ class Trial:
     answers: Answers | None
     courses: tuple[Course, ...]    # the goal first
     arms: tuple[Arms, ...]
+    requests: tuple[Spread, ...]   # latencies of single requests; () where the trial kept blocks only
     broke: Broke | None
     troubles: tuple[Trouble, ...]
     notes: tuple[str, ...]

@@ -17,7 +17,7 @@ from pellucid.tune.fidelity.verdict import Fidelity
 from pellucid.tune.report.measured import Measured
 from pellucid.tune.report.shape import Answers, Course, Look, Proposed, Ruling, Speed, State, Trial
 
-NO_REQUESTS = "the latency of each request: a trial keeps the median and the 95th percentile of each block"
+NO_REQUESTS = "latencies of single requests: the trial kept none"
 
 NOT_ENDED = "the trial is not at its end"
 
@@ -41,7 +41,8 @@ def trial(one: was.Trial, proposed: Proposed, seen: Seen, outcome: Measured | st
     return Trial(
         number=one.number, proposed=proposed, command=shareable(Command(one.started.command)).argv, state=state,
         why=one.says, ruling=seen.ruling, speed=_speed(one, measured), answers=answers, courses=courses,
-        arms=measured.arms() if measured else (), broke=one.broke, troubles=measured.faults() if measured else (),
+        arms=measured.arms() if measured else (), requests=measured.requests if measured else (), broke=one.broke,
+        troubles=measured.faults() if measured else (),
         notes=measured.all_notes() if measured else (), missing=_missing(one, courses, answers, outcome),
         began_wall_ns=seen.began_wall_ns, took_ns=seen.last_wall_ns - seen.began_wall_ns if one.end else None,
     )  # fmt: skip
@@ -53,9 +54,9 @@ def trial_of(one: Measured) -> Trial:
     return Trial(
         number=1, proposed=Proposed(one.candidate, one.settings, "the command line", "", "", None), command=(),
         state="tried", why="it was a trial only: it is judged and never kept", ruling=None, speed=_alone(one),
-        answers=answers, courses=one.courses(), arms=one.arms(), broke=None, troubles=one.faults(),
-        notes=one.all_notes(), missing=_missing(None, one.courses(), answers, one), began_wall_ns=one.began_ns,
-        took_ns=one.took_ns,
+        answers=answers, courses=one.courses(), arms=one.arms(), requests=one.requests, broke=None,
+        troubles=one.faults(), notes=one.all_notes(), missing=_missing(None, one.courses(), answers, one),
+        began_wall_ns=one.began_ns, took_ns=one.took_ns,
     )  # fmt: skip
 
 
@@ -117,7 +118,7 @@ def _missing(
         found.append(f"the blocks of both arms: {outcome if one is None or one.end else NOT_ENDED}")
     elif not outcome.pairs:
         found.append("the blocks of both arms: no pair was measured")
-    else:
+    elif not outcome.requests:
         found.append(NO_REQUESTS)
     if answers is None:
         found.append(f"a verdict on fidelity: {_unjudged(one, outcome)}")

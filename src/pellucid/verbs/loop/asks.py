@@ -105,6 +105,7 @@ class _Making:
         self.kinds["schemas"] += kind == "json"
         self.kinds["grammars"] += kind not in (*FREE, *AS_JSON)
         self.kinds["json"] += kind in AS_JSON
+        self.kinds["top_k"] += bool(request["top_k"])
         draw = (self.room.vocabulary, self.wish.seed, row)
         made = partial(_ids, request["prompt_tokens"], request["blocks"] or [], request["block_tokens"] or 0, draw)
         after = self.latest.get(request["session"]) if request["session"] is not None else None
@@ -118,7 +119,7 @@ class _Making:
         self.rows.append(row)
         self.asks.append(Ask(
             at_s, made, request["output_tokens"], request["task"], f"{self.name}-{row}", after=after,
-            earliest_s=earliest_s, ignore_eos=kind not in AS_JSON, extra=_sampling(request, kind),
+            earliest_s=earliest_s, ignore_eos=kind not in AS_JSON, extra=_sampling(request, kind, row, self.dialect),
         ))  # fmt: skip
 
     def _unfit(self, request: dict[str, Any]) -> str:
@@ -141,6 +142,8 @@ class _Making:
             yield "this server is of no kind we know: answers end where the model ends them, at most at their length"
         if self.kinds["labels"] and not self.dialect.task:
             yield f"labels of {of('labels')} were not sent: this server has no field for them"
+        if self.kinds["top_k"] and not self.dialect.top_k:
+            yield f"{of('top_k')} are sampled from the likeliest tokens only: this server has no field for that"
         if self.kinds["json"]:
             yield f"{of('json')} ask for JSON: their answers end where it ends"
         if self.kinds["schemas"]:
@@ -211,9 +214,13 @@ def _ids(length: int, blocks: Sequence[int], block_tokens: int, draw: tuple[Voca
     return prompt(length, blocks, block_tokens, draw).tolist()
 
 
-def _sampling(request: dict[str, Any], kind: str | None) -> dict[str, object]:
+def _sampling(request: dict[str, Any], kind: str | None, row: int, dialect: Dialect) -> dict[str, object]:
+    """A seed is not recorded, that there was one is: an engine samples such a request by itself."""
     said = {name: request[name] for name in ("temperature", "top_p") if request[name] is not None}
-    return {**said, **({"response_format": JSON} if kind in AS_JSON else {})}
+    if dialect.top_k and request["top_k"] is not None:
+        said[dialect.top_k] = request["top_k"]
+    seed = {"seed": row} if request["seeded"] == "yes" else {}
+    return {**said, **seed, **({"response_format": JSON} if kind in AS_JSON else {})}
 
 
 def _why(left_out: Counter[str], read_count: int, room: Room) -> str:

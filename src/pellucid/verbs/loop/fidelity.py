@@ -1,6 +1,6 @@
 """Does a candidate answer as the reference would? Two addresses and prompts → a verdict.
 
-    fidelity(Engines("http://127.0.0.1:8001", "http://127.0.0.1:8000"), neutral(200), Plan(budget_ns=300 * S_NS))
+    fidelity(Engines("http://127.0.0.1:8001", "http://127.0.0.1:8000"), own(200, seed=0), Plan(budget_ns=300 * S_NS))
         .word      same · different · inconclusive · blind · failed
 
 Both have to serve /v1/completions with token ids and prompt log-probabilities. The candidate answers exactly as it is
@@ -15,7 +15,7 @@ configured, with many requests at once; what it said is shown to the reference. 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -26,10 +26,10 @@ from pellucid.core.units import S_NS
 from pellucid.tune.fidelity.answers import CANDIDATE, REFERENCE
 from pellucid.tune.fidelity.judge import Evidence, judge
 from pellucid.tune.fidelity.verdict import Fidelity, Terms
-from pellucid.verbs.loop.judging.gather import WAKING_S, Arm, Plan, gather
-from pellucid.workload.neutral import Prompt
+from pellucid.verbs.loop.judging.gather import WAKING_S, Arm, Plan, Turn, gather
+from pellucid.verbs.loop.judging.prompted import Chosen
 
-__all__ = ["Engines", "Fidelity", "Plan", "Terms", "fidelity", "gathered"]
+__all__ = ["Chosen", "Engines", "Fidelity", "Plan", "Terms", "fidelity"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,31 +37,29 @@ class Engines:
     candidate: str
     reference: str
     headers: Mapping[str, str] = field(default_factory=dict)      # sent to both
+    turns: Mapping[str, Turn] = field(default_factory=dict)       # by arm, where one engine is both
 
 
 def fidelity(
-    engines: Engines, prompts: Sequence[Prompt], plan: Plan, terms: Terms | None = None, clock: Clock = monotonic_ns
+    engines: Engines, chosen: Chosen, plan: Plan, terms: Terms | None = None, clock: Clock = monotonic_ns
 ) -> Fidelity:
-    """Takes up to the plan's budget. Raises AskedWrongly on what is no address; all else is in the verdict."""
-    found = gathered(engines, prompts, plan, clock)
+    """Takes up to the plan's budget, with what choosing the prompts took. Raises AskedWrongly on what is no address;
+    all else is in the verdict."""
+    found = asyncio.run(_gathered(engines, chosen, replace(plan, budget_ns=plan.budget_ns - chosen.took_ns), clock))
     said = judge(found, np.random.default_rng(plan.seed), terms)
-    if prompts and all(not isinstance(p.content, str) for p in prompts):
-        return replace(said, notes=(*said.notes, IDS_ONLY))
-    return said
+    notes = (*said.notes, *chosen.notes, *((ONE_ENGINE,) if engines.turns else ()))
+    return replace(said, prompts=chosen.says, notes=notes, took_ns=said.took_ns + chosen.took_ns)
 
 
-IDS_ONLY = ("prompts were token ids: where these were drawn at random no model is sure of anything behind them, and "
-            "less is found than with text. Try: --prompts FILE")  # fmt: skip
+ONE_ENGINE = ("one engine was both arms, set anew for each: of weights and formats nothing is said by this; prefixes "
+              "were cached for each arm apart")  # fmt: skip
 
 
-def gathered(engines: Engines, prompts: Sequence[Prompt], plan: Plan, clock: Clock = monotonic_ns) -> Evidence:
-    """What a verdict rests on, for judging it again."""
-    return asyncio.run(_gathered(engines, prompts, plan, clock))
-
-
-async def _gathered(engines: Engines, prompts: Sequence[Prompt], plan: Plan, clock: Clock) -> Evidence:
+async def _gathered(engines: Engines, chosen: Chosen, plan: Plan, clock: Clock) -> Evidence:
     async with (
-        client(engines.reference, plan.budget_ns / S_NS, engines.headers) as reference,
-        client(engines.candidate, min(WAKING_S, plan.budget_ns / S_NS), engines.headers) as candidate,
+        client(engines.reference, max(1.0, plan.budget_ns / S_NS), engines.headers) as reference,
+        client(engines.candidate, min(WAKING_S, max(1.0, plan.budget_ns / S_NS)), engines.headers) as candidate,
     ):
-        return await gather(Arm(REFERENCE, reference), Arm(CANDIDATE, candidate), prompts, plan, clock)
+        arms = Arm(REFERENCE, reference, engines.turns.get(REFERENCE)), Arm(
+            CANDIDATE, candidate, engines.turns.get(CANDIDATE))  # fmt: skip
+        return await gather(*arms, chosen.prompts, plan, clock)

@@ -36,6 +36,7 @@ from pellucid.verbs.site import CONTROL_KEY
 VARIABLE = "PELLUCID_CONTROL"
 ANSWER_S = 5.0              # the probe looks ten times a second; a busy host is slower
 POLL_S = 0.02
+LEASE_S = MOST_LEASE_NS / S_NS      # the longest there is
 FACT = "control."
 TURN_ON = "Start the engine with it: pellucid run --control -- …, or with PELLUCID_CONTROL=<key file> set for it"
 
@@ -347,8 +348,8 @@ def _no_knob(knob: str, parts: list[Part], rings: Path) -> PellucidError:
 
 
 def _until(lease_s: float, clock: Clock) -> int:
-    if not 0 < lease_s <= MOST_LEASE_NS / S_NS:
-        raise AskedWrongly(f"a lease of {lease_s:g} s: at most {MOST_LEASE_NS // S_NS} s, and renewed for longer")
+    if not 0 < lease_s <= LEASE_S:
+        raise AskedWrongly(f"a lease of {lease_s:g} s: at most {LEASE_S:g} s, and renewed for longer")
     return clock() + int(lease_s * S_NS)
 
 

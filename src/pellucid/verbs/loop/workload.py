@@ -29,7 +29,7 @@ __all__ = ["Arrivals", "Draw", "Lengths", "Made", "Out", "Sharing", "Shown", "St
            "import_files", "record_run", "show", "synthesise", "write_prompts"]  # fmt: skip
 # What is told of a request beside its prompt; what is null is left out.
 TOLD = ["arrival_ns", "output_tokens", "task", "session", "response_format", "think_ns", "temperature", "top_p",
-        "max_tokens"]  # fmt: skip
+        "max_tokens", "top_k", "seeded"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

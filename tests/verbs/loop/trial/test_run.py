@@ -17,7 +17,7 @@ from pellucid.tune.effect.aim import Aim
 from pellucid.verbs.launch.descent import alive
 from pellucid.verbs.loop.trial import noise
 from pellucid.verbs.loop.trial.lab import noise_conditions
-from pellucid.verbs.loop.trial.run import LOCK, only_one
+from pellucid.verbs.loop.trial.run import LOCK, looks, only_one
 from pellucid.verbs.loop.trial.wish import Wish
 from tests.verbs.loop.trial.made import stub_wish, tried
 
@@ -72,6 +72,31 @@ def test_a_budget_that_ends_before_the_first_pair_says_so(tmp_path: Path) -> Non
     outcome = tried(stub_wish(tmp_path, budget_s=0.5))
     assert (outcome.word, outcome.effect) == ("inconclusive", None)
     assert "the time ended before the first pair" in outcome.reason
+
+
+def test_what_is_known_is_told_after_each_pair_and_the_outcome_comes_last(tmp_path: Path) -> None:
+    wish, seen = stub_wish(tmp_path, pairs_most=2, budget_s=60.0), []
+    found = looks(wish, {"PATH": "/usr/bin:/bin"}, lambda _: None)
+    with pytest.raises(StopIteration) as end:
+        while True:
+            seen.append(next(found).pairs_count)
+    outcome = end.value.value
+    assert seen == [1, 2] and len(outcome.pairs) == 2
+    assert [s.requests_count for s in outcome.requests] == [30] * 4      # fifteen a block, an arm in each pair
+
+
+def children() -> list[str]:
+    return [pid for path in Path("/proc/self/task").glob("*/children") for pid in path.read_text().split()]
+
+
+def test_a_trial_that_is_closed_early_ends_its_engines_and_has_no_outcome(tmp_path: Path) -> None:
+    wish = stub_wish(tmp_path)
+    found = looks(wish, {"PATH": "/usr/bin:/bin"}, lambda _: None)
+    next(found)
+    assert len(children()) == 2      # a guardian for each engine, without which neither lives
+    found.close()
+    assert children() == []
+    assert list(wish.home.rglob("outcome.json")) == []
 
 
 def test_two_trials_at_once_are_refused(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from pellucid.core.errors import AskedWrongly, CannotAnswer
 from pellucid.verbs.launch.descent import alive
 from pellucid.verbs.loop.audit import audit
+from pellucid.verbs.loop.report import report
 from pellucid.verbs.loop.tuning.tune import Done, resume, tune
 from pellucid.verbs.loop.tuning.undo import undo
 from pellucid.verbs.loop.tuning.wish import Wish
@@ -50,6 +51,18 @@ def test_a_candidate_that_dies_is_taken_back_and_nothing_beats_the_present_one(t
     assert [(r["state"], "died" in r["why"]) for r in done.rows] == [("rolled back", True)]
     assert left(tmp_path) == []
     assert audit(tmp_path / "home", None).breaks == ()
+
+
+def test_each_pair_is_in_the_log_and_requests_are_in_the_report(tmp_path: Path) -> None:
+    tuned(wish(tmp_path), tmp_path / "home")
+    kinds = [row["kind"] for row in audit(tmp_path / "home", None).rows]
+    made = report(tmp_path / "home", None)
+    looks = [len(course.looks) for course in made.trials[0].courses]
+    assert looks[0] == kinds.count("peeked") >= 1
+    assert kinds.index("trialstarted") < kinds.index("peeked") < kinds.index("speedjudged")
+    assert {(s.metric, s.arm, s.failed_count) for s in made.trials[0].requests} == {
+        (m, a, 0) for m in ("ttft_ns", "itl_mean_ns") for a in ("present", "candidate")}  # fmt: skip
+    assert len({s.requests_count for s in made.trials[0].requests}) == 1
 
 
 def test_what_cannot_be_tried_is_refused_and_told(tmp_path: Path) -> None:
@@ -113,3 +126,18 @@ def test_killed_in_whatever_state_it_leaves_no_engine_and_goes_on(tmp_path: Path
     assert json.loads(json.dumps(done.json()))["present"] == {}
     with pytest.raises(CannotAnswer, match="no session was cut off"):
         resume(None, home, ENVIRON, plain, print)
+
+
+def test_an_interrupted_trial_has_ended_its_engines_before_it_is_taken_back(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (tmp_path / "wish.json").write_bytes(msgspec.json.encode(wish(tmp_path)))
+    words = [sys.executable, "-c", WATCHED, str(tmp_path / "wish.json"), str(home)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None
+    with process.stdout as said:
+        assert any("pair 1" in line for line in said)
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+    assert left(tmp_path) == []
+    kinds = [row["kind"] for row in audit(home, None).rows]
+    assert kinds[-3:] == ["interrupted", "rolledback", "finished"]

@@ -10,7 +10,7 @@ from pellucid.core.errors import AskedWrongly
 from pellucid.surface.cli.options import count, header_option, headers, json_option, path, print_json, say, span_ns
 
 if TYPE_CHECKING:
-    from pellucid.workload.neutral import Prompt
+    from pellucid.verbs.loop.fidelity import Chosen, Engines, Plan
 
 NAME = "fidelity"
 HELP = """Say whether a candidate's answers are those the reference would give.
@@ -21,13 +21,14 @@ HELP = """Say whether a candidate's answers are those the reference would give.
 
 The candidate answers as it is configured, with several requests at once; its answers are shown to the reference, whose
 log-probabilities of them are compared with those of its own answers. A line of a prompts file is {"prompt": "Dear",
-"task": "mail", "max_tokens": 64, "temperature": 0.7}; without prompts our own are used: chat, code, JSON and copying.
+"task": "mail", "max_tokens": 64, "temperature": 0.7}. Behind a workload prompts are as long and as alike as its own, as
+far as there is time to score them, in our own text, and sampled as its requests ask; without either they are texts of
+ours: chat, code, JSON and copying.
 Both engines are held up: the first request for log-probabilities may compile for 20 s, and each costs as much as many
 tokens. Do not use an engine that serves somebody.
 
 Exit code 0: same; 1: different, or the candidate failed; 3: inconclusive, or blind."""
 CODES = {"same": 0, "different": 1, "failed": 1, "inconclusive": 3, "blind": 3}
-MOST_PROMPTS = 1000      # where nobody says how many: more than an hour's on the fastest engine tried
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
@@ -35,8 +36,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reference", required=True, metavar="URL", help="the engine it is judged by")
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--prompts", type=path, metavar="FILE", help="JSON lines with prompts, text or token ids")
-    source.add_argument("--workload", type=path, metavar="W", help="a workload's answer lengths, tasks and sampling, behind our own text")  # noqa: E501
-    parser.add_argument("--vocabulary", type=int, metavar="N", help="with --workload: prompts as long and alike as its own, of token ids below N")  # noqa: E501
+    source.add_argument("--workload", type=path, metavar="W", help="a workload's lengths, shared prefixes, tasks and sampling, in our own text")  # noqa: E501
     parser.add_argument("--n", type=count, default=0, metavar="N", help="prompts (default: as many as the budget allows)")  # noqa: E501
     parser.add_argument("--budget", type=span_ns, default=300_000_000_000, metavar="SPAN", help="time to take (default: 5m)")  # noqa: E501
     parser.add_argument("--max-tokens", type=int, default=64, metavar="N", help="of an answer where the prompt does not say (default: 64)")  # noqa: E501
@@ -60,7 +60,8 @@ def run(args: argparse.Namespace) -> int:
     if args.margin is not None and not 0 < args.margin < math.inf:
         raise AskedWrongly(f"--margin {args.margin} is no difference; the default is {Terms().margin_nats}")
     terms = Terms() if args.margin is None else Terms(margin_nats=args.margin)
-    found = fidelity(Engines(args.candidate, args.reference, headers(args)), _prompts(args), plan, terms)
+    engines = Engines(args.candidate, args.reference, headers(args))
+    found = fidelity(engines, _chosen(args, engines, plan), plan, terms)
     if args.json:
         print_json(found.json())
     else:
@@ -70,17 +71,13 @@ def run(args: argparse.Namespace) -> int:
     return CODES[found.word]
 
 
-def _prompts(args: argparse.Namespace) -> list[Prompt]:
-    from pellucid.verbs.loop.judging.asked import of_workload, read_prompts
-    from pellucid.workload.neutral import neutral
-    from pellucid.workload.prompts import Vocabulary
+def _chosen(args: argparse.Namespace, engines: Engines, plan: Plan) -> Chosen:
+    from pellucid.verbs.loop.judging.prompted import MOST_PROMPTS, of_file, of_workload, own
+    from pellucid.workload.file import read
 
     most = args.n or MOST_PROMPTS
-    if args.workload is None and args.vocabulary is not None:
-        raise AskedWrongly("--vocabulary goes with --workload: other prompts are not drawn from token ids")
     if args.prompts:
-        return read_prompts(args.prompts)[:most]
+        return of_file(args.prompts, most)
     if args.workload:
-        vocabulary = None if args.vocabulary is None else Vocabulary(args.vocabulary)
-        return of_workload(args.workload, vocabulary, most, args.seed)
-    return neutral(most, args.seed)
+        return of_workload(read(args.workload), 1.0, (engines.reference, engines.headers), plan, most)
+    return own(most, args.seed)

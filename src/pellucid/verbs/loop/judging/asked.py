@@ -1,24 +1,18 @@
-"""Prompts out of a file of them, or out of a workload. (Our own text is `pellucid.workload.neutral`.)
+"""Prompts out of a file of them. (Those of a workload are `shaped`; our own text is `pellucid.workload.neutral`.)
 
     read_prompts(path)      JSON lines: {"prompt": "Dear", "task": "mail", "max_tokens": 64, "temperature": 0.7}
                                         {"prompt_token_ids": [2, 818], "response_format": {"type": "json_object"}}
-    of_workload(path, None, count, seed=0)                    our own text, with the workload's answers and sampling
-    of_workload(path, Vocabulary(262_144), count, seed=0)     ids of nobody, as long and as alike as the workload's
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from pellucid.core.errors import AskedWrongly
-from pellucid.workload.file import Workload, read
-from pellucid.workload.neutral import JSON_OBJECT, Prompt, neutral
-from pellucid.workload.prompts import Vocabulary
-from pellucid.workload.prompts import prompts as synthesised
+from pellucid.workload.neutral import Prompt
 
 A_LINE = 'A line is {"prompt": "…", "task": "…"}'
 
@@ -33,6 +27,7 @@ class _Line(msgspec.Struct):
     output_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
+    top_k: int | None = None
     response_format: dict[str, Any] | str | None = None
 
 
@@ -62,33 +57,4 @@ def _prompt(path: Path, number: int, line: bytes) -> Prompt:
     wanted = {"type": said.response_format} if isinstance(said.response_format, str) else said.response_format
     wanted = None if wanted is None or wanted.get("type") == "text" else wanted
     content = content if isinstance(content, str) else tuple(content)
-    return Prompt(said.task, content, most, said.temperature, said.top_p, wanted)
-
-
-def of_workload(path: Path, vocabulary: Vocabulary | None, count: int, seed: int) -> list[Prompt]:
-    """The first `count` requests with the workload's answer lengths, tasks and sampling.
-
-    With a vocabulary they are token ids of nobody, as long and as alike as the workload's; without, our own text, which
-    says more of what a model does with people's prompts. A response format other than text is asked for as any JSON
-    object: schemas are not recorded. Raises AskedWrongly where the file is no workload.
-    """
-    workload = read(path)
-    rows = workload.requests.slice(0, count)
-    told = rows.select(["task", "max_tokens", "output_tokens", "temperature", "top_p", "response_format"]).to_pylist()
-    wants = [(row["response_format"] or "").startswith("json") for row in told]
-    if vocabulary is None:
-        contents = _own_text(wants, seed)
-    else:
-        ids = synthesised(Workload(workload.about, rows), vocabulary, seed)
-        contents = [tuple(tokens.tolist()) for tokens in ids]
-    return [
-        Prompt(row["task"], content, row["output_tokens"] or row["max_tokens"], row["temperature"], row["top_p"],
-               JSON_OBJECT if json else None)
-        for row, content, json in zip(told, contents, wants, strict=True)
-    ]  # fmt: skip
-
-
-def _own_text(wants_json: Sequence[bool], seed: int) -> list[str | tuple[int, ...]]:
-    made = neutral(4 * len(wants_json), seed)
-    ours = {json: iter([p.content for p in made if (p.response_format is not None) == json]) for json in (True, False)}
-    return [next(ours[json]) for json in wants_json]
+    return Prompt(said.task, content, most, said.temperature, said.top_p, said.top_k, wanted)

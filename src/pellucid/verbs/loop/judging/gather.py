@@ -7,13 +7,16 @@
 The reference answers before and after the candidate: what differs between the two is the floor. No request has a seed
 of its own; the requests of a round go out in an order that is drawn for each arm, so two engines that begin in the same
 state do not give the same answers.
+
+Both arms may be one engine that is set anew for each (`Turn`): what is asked of an arm is asked while it is its turn.
+Prefixes are cached for each arm apart then, or the candidate would answer behind what the reference has computed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import httpx
@@ -30,6 +33,7 @@ from pellucid.collect.client.scoring import (
     served_model,
 )
 from pellucid.core.clock import Clock
+from pellucid.core.errors import PellucidError
 from pellucid.core.units import S_NS
 from pellucid.tune.fidelity.answers import CANDIDATE, REFERENCE, Answered
 from pellucid.tune.fidelity.judge import Evidence, Trouble
@@ -52,11 +56,24 @@ class Plan:
     seed: int = 0                    # of the order
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Of an arm that shares its engine. Both raise PellucidError."""
+
+    begin: Callable[[], None]        # the engine is this arm's from here on
+    still: Callable[[], None]        # it has been since
+
+
 @dataclass(slots=True)
 class Arm:
     name: str
     http: httpx.AsyncClient
+    turn: Turn | None = None         # None: it has an engine of its own
     served: Served = field(default_factory=lambda: Served("", None))
+
+    @property
+    def cache_salt(self) -> str | None:
+        return self.name if self.turn else None
 
 
 @dataclass(slots=True)
@@ -75,7 +92,8 @@ async def gather(reference: Arm, candidate: Arm, prompts: Sequence[Prompt], plan
     began_ns, took_ns, done = clock(), 0, 0
     found, pick = _Gathered(), random.Random(plan.seed)
     for arm in (reference, candidate):
-        await _wake(arm, found)
+        if _begins(arm, found):
+            await _wake(arm, found)
     short = [p for p in prompts if _fits(p, plan, (reference, candidate))]
     while done < len(short) and not found.troubles:
         round_ns = clock()
@@ -102,6 +120,24 @@ async def _wake(arm: Arm, found: _Gathered) -> None:
         found.fault(arm.name, f"asked for {TOP_COUNT} log-probabilities a token", told)
 
 
+def _begins(arm: Arm, found: _Gathered) -> bool:
+    return arm.turn is None or _told(arm, arm.turn.begin, "given its turn", found)
+
+
+def _ends(arm: Arm, found: _Gathered) -> bool:
+    """What was asked of the arm was asked in its turn."""
+    return arm.turn is None or _told(arm, arm.turn.still, "asked whether it is its turn still", found)
+
+
+def _told(arm: Arm, ask: Callable[[], None], during: str, found: _Gathered) -> bool:
+    try:
+        ask()
+    except PellucidError as error:
+        found.fault(arm.name, during, Fault("lost", str(error)))
+        return False
+    return True
+
+
 def _fits(prompt: Prompt, plan: Plan, arms: Sequence[Arm]) -> bool:
     """With its answer and the one token a scoring request makes. Of text the engine has to say it."""
     if isinstance(prompt.content, str):
@@ -126,7 +162,7 @@ class _Round:
         after = await self._answers(self.reference, group)
         if self.found.troubles:
             return
-        self._same_ids(before, served)
+        self._same_ids(before, served)      # and it is the reference's turn, since it answered last
         prompts = dict(group)
         first: dict[int, tuple[Answer, Scores]] = {}
         for arm, answers, later in ((REFERENCE, before, False), (CANDIDATE, served, False), (REFERENCE, after, True)):
@@ -141,13 +177,12 @@ class _Round:
                 ))  # fmt: skip
                 if answer.ids:
                     first.setdefault(index, (answer, scores))
-        for place, (answer, scores) in enumerate(first.values()):
-            await self._forced(answer, scores, twice=place % self.plan.floor_every == 0)
+        await self._forced(list(first.values()))
 
     async def _answers(self, arm: Arm, group: Sequence[tuple[int, Prompt]]) -> list[tuple[int, Answer]]:
-        if self.found.troubles:
+        if self.found.troubles or not _begins(arm, self.found):
             return []
-        asks = [(index, _asked(p, self.plan)) for index, p in group for _ in range(self.plan.answers_count)]
+        asks = [(index, _asked(p, self.plan, arm)) for index, p in group for _ in range(self.plan.answers_count)]
         self.pick.shuffle(asks)
         gate = asyncio.Semaphore(self.plan.concurrent_count)
 
@@ -159,6 +194,7 @@ class _Round:
         for reply in replies:
             if isinstance(reply, Fault):
                 self.found.fault(arm.name, "asked for an answer", reply)
+        _ends(arm, self.found)
         return [(index, reply) for (index, _), reply in zip(asks, replies, strict=True) if isinstance(reply, Answer)]
 
     def _same_ids(self, before: Sequence[tuple[int, Answer]], served: Sequence[tuple[int, Answer]]) -> None:
@@ -167,14 +203,17 @@ class _Round:
             says = f"prompt {others[0] + 1} has other token ids than on the reference: another tokenizer"
             self.found.fault(CANDIDATE, "asked for an answer", Fault("tokens", says))
 
-    async def _forced(self, answer: Answer, scores: Scores, twice: bool) -> None:
-        """The reference's answer, shown to the candidate too; some to the reference again."""
-        told = await self._scored(self.candidate, answer)
-        again = await self._scored(self.reference, answer) if twice else None
-        if told is not None:
-            self.found.pairs.append((scores, told))
-        if again is not None:
-            self.found.floor.append((scores, again))
+    async def _forced(self, shown: Sequence[tuple[Answer, Scores]]) -> None:
+        """The reference's answers, shown to it again, some of them; then all of them to the candidate."""
+        for answer, scores in shown[:: self.plan.floor_every]:
+            if (again := await self._scored(self.reference, answer)) is not None:
+                self.found.floor.append((scores, again))
+        if self.found.troubles or not _begins(self.candidate, self.found):
+            return
+        for answer, scores in shown:
+            if (told := await self._scored(self.candidate, answer)) is not None:
+                self.found.pairs.append((scores, told))
+        _ends(self.candidate, self.found)
 
     async def _scored(self, arm: Arm, answer: Answer) -> Scores | None:
         if self.found.troubles:
@@ -186,6 +225,6 @@ class _Round:
         return said
 
 
-def _asked(prompt: Prompt, plan: Plan) -> Asked:
+def _asked(prompt: Prompt, plan: Plan, arm: Arm) -> Asked:
     return Asked(prompt.content, prompt.max_tokens or plan.max_tokens, prompt.temperature, prompt.top_p,
-                 prompt.response_format)  # fmt: skip
+                 prompt.top_k, prompt.response_format, arm.cache_salt)  # fmt: skip

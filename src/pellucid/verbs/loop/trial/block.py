@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from pellucid.collect.client.ask import Ask
-from pellucid.collect.client.measures import client_bound, faults, measure
+from pellucid.collect.client.ask import Ask, Reply
+from pellucid.collect.client.measures import client_bound, faults, measure, seen
 from pellucid.collect.client.play import Bounds, Target, play
 from pellucid.tune.effect.pairs import Block
+from pellucid.tune.effect.requests import Timing
 from pellucid.tune.slo import Slo
 from pellucid.verbs.loop.promised import kept
 
@@ -28,6 +29,7 @@ class Served:
     overdue_count: int
     error: str             # the first of the most frequent fault
     client_bound: str
+    requests: tuple[Timing, ...]
 
 
 def serve(target: Target, asks: Sequence[Ask], limit_s: float, slo: Slo) -> Served:
@@ -37,4 +39,11 @@ def serve(target: Target, asks: Sequence[Ask], limit_s: float, slo: Slo) -> Serv
     block = Block(**asdict(measures))
     found = faults(played.replies)
     error = next((f"{kind}: {words}" for kind, (_, words) in found.items()), played.ended_early)
-    return Served(block, played.began_ns, found.get(OVERDUE, (0, ""))[0], error, client_bound(played))
+    return Served(block, played.began_ns, found.get(OVERDUE, (0, ""))[0], error, client_bound(played),
+                  tuple(map(_timing, played.replies)))  # fmt: skip
+
+
+def _timing(reply: Reply) -> Timing:
+    own = seen(reply)
+    mean_ns = sum(own.gaps_ns) / len(own.gaps_ns) if own.gaps_ns else None
+    return Timing(own.ok, own.ttft_ns, mean_ns)

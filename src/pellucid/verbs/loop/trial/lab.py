@@ -52,12 +52,15 @@ class Lab:
         clean = {k: v for k, v in environ.items() if k != "PELLUCID_DIR"}
         where = places(machine, entry, wish.command, environ)
         lab = cls(wish, entry, machine, where, clean, read(wish.workload), wish.home / "trials" / trial_id)
-        if fault := lab.memory_fault(Command(wish.command)):
+        up = wish.resident is not None and wish.resident.is_up      # and what it takes is not available any more
+        if not up and (fault := lab.memory_fault(Command(wish.command))):
             raise AskedWrongly(f"{fault}. Try a smaller KV cache in the command, for both")
         return lab
 
     def is_live(self) -> bool:
         """Whether the engine takes all of the settings while it runs. Raises AskedWrongly on a name that is none."""
+        if self.wish.live is not None:
+            return self.wish.live
         return are_live([text.partition("=")[0].strip() for text in self.wish.settings], self.entry.engine)
 
     def start(self, role: Role, command: Command, place: Place, number: int, control: bool = False) -> Start:
@@ -67,8 +70,10 @@ class Lab:
         return Start(role, self.entry, words, env, folder, self.wish.launcher(folder, control))
 
     def memory_fault(self, candidate: Command) -> str:
-        """Why the present configuration and the candidate do not fit beside each other; "" if they may."""
-        both = zip((Command(self.wish.command), candidate), self.places, strict=True)
+        """Why the present configuration and the candidate do not fit beside each other, or on one engine; "" if they
+        may."""
+        apart = ((Command(self.wish.command), self.places[0]), (candidate, self.places[1]))
+        both = ((Command(self.wish.command), whole(self.machine)),) if self.is_live() else apart
         needs = [
             memory.needs_bytes(placed(c.argv, p, self.entry), {**self.environ, **dict(c.env)}, self.entry, self.machine)
             for c, p in both

@@ -15,6 +15,7 @@ from typing import Any
 from pellucid.core.whole import replacing
 from pellucid.tune.effect.judge import Effect
 from pellucid.tune.effect.pairs import Pair
+from pellucid.tune.effect.requests import Spread
 from pellucid.tune.fidelity.verdict import Fidelity
 from pellucid.verbs.loop.trial.arms.trouble import Trouble
 
@@ -66,6 +67,7 @@ class Outcome:
     troubles: tuple[Trouble, ...]
     notes: tuple[str, ...]
     folder: Path                     # logs and recordings: a folder for each engine that was started
+    requests: tuple[Spread, ...] = ()     # latencies of single requests, of the trial's own pairs
 
     def json(self) -> dict[str, Any]:
         said = asdict(self)

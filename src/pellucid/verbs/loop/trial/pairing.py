@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pellucid.core.errors import PellucidError
 from pellucid.core.units import size
 from pellucid.tune.effect.pairs import Order, Pair
+from pellucid.tune.effect.requests import Timing
 from pellucid.verbs.loop.trial.arms.booted import Arm
 from pellucid.verbs.loop.trial.arms.trouble import Role, Trouble
 from pellucid.verbs.loop.trial.block import Served, serve
@@ -36,6 +37,7 @@ class Bench:
     failed: dict[Role, int] = field(default_factory=dict)                # blocks with errors, in a row
     resident_bytes: dict[Role, list[int]] = field(default_factory=dict)  # after each block
     blocks_count: int = 0
+    requests: dict[Role, list[Timing]] = field(default_factory=dict)     # of pairs
     client_bound: list[str] = field(default_factory=list)                # why, of each block in which the client was
 
     def warm(self) -> Trouble | None:
@@ -54,6 +56,7 @@ class Bench:
             if isinstance(found, Trouble):
                 return found
             played[arm.role] = found
+            self.requests.setdefault(arm.role, []).extend(found.requests)
         a, b = played[self.present.role], played[self.other.role]
         return Timed(Pair(a.block, b.block, order, self.start), a.started_ns, b.started_ns)
 

@@ -1,6 +1,7 @@
 """One trial from its wish to its outcome.
 
     outcome = run(wish, os.environ, say)
+    outcome = yield from looks(wish, os.environ, say)      the same, with what is known after each pair on the way
 
     start 0  trial   |boot present|boot candidate|warm|ab|ba|ba|ab|…      what does not boot is known at once
     start 1… noise   |boot both|warm|ab|ba|…                              both the present configuration (`turns`)
@@ -16,21 +17,23 @@ import contextlib
 import fcntl
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from pellucid.core.clock import anchor_now
-from pellucid.core.errors import AskedWrongly, Failed
+from pellucid.core.errors import AskedWrongly, Failed, PellucidError
 from pellucid.core.run import new_run_id
 from pellucid.core.units import S_NS
 from pellucid.tune.command import Command, changed
+from pellucid.tune.effect.judge import Effect
 from pellucid.tune.effect.pairs import toss
 from pellucid.tune.space import candidate, problems, read_setting, words
 from pellucid.verbs.loop.trial import noise
 from pellucid.verbs.loop.trial.answers import judge_answers
-from pellucid.verbs.loop.trial.arms.booted import Arm, Booted, boot, seen
+from pellucid.verbs.loop.trial.arms.booted import Arm, Booted, Start, boot, seen
 from pellucid.verbs.loop.trial.arms.place import Place, whole
+from pellucid.verbs.loop.trial.arms.resident import Resident
 from pellucid.verbs.loop.trial.arms.shared import shared
 from pellucid.verbs.loop.trial.arms.trouble import Trouble
 from pellucid.verbs.loop.trial.lab import Lab, noise_conditions
@@ -41,7 +44,6 @@ from pellucid.verbs.loop.trial.state import Known, Trial
 from pellucid.verbs.loop.trial.turns import NOISE_PAIRS, Kind, leave
 from pellucid.verbs.loop.trial.wish import Say, Wish
 
-SPARE_LEASE_S = 60.0      # chosen: above what a block may take, so that no lease ends in one
 LOCK = "running.lock"      # in the folder of trials
 
 
@@ -53,14 +55,29 @@ class Stopped(Exception):
         self.trouble = trouble
 
 
+Looks = Generator[Effect, None, Outcome]
+Going = Generator[Effect, None, bool]      # whether there is to be another start
+
+
 def run(wish: Wish, environ: Mapping[str, str], say: Say) -> Outcome:
     """Raises AskedWrongly where nothing can be tried, Failed where the present configuration does not serve."""
+    found = looks(wish, environ, say)
+    while True:
+        try:
+            next(found)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
+
+
+def looks(wish: Wish, environ: Mapping[str, str], say: Say) -> Looks:
+    """Raises as `run`. Closed early it ends its engines, and there is no outcome."""
     now, began_s = anchor_now(), time.monotonic()
     trial_id = new_run_id(now.wall_ns)
     lab = Lab.of(wish, environ, trial_id)
     lab.folder.mkdir(parents=True)
     with only_one(lab.folder.parent / LOCK):
-        return _run(Trial(lab, say, trial_id, now.wall_ns, began_s, random.Random(wish.traffic.seed)))
+        return (yield from _run(Trial(lab, say, trial_id, now.wall_ns, began_s, random.Random(wish.traffic.seed))))
 
 
 @contextlib.contextmanager
@@ -74,10 +91,10 @@ def only_one(path: Path) -> Iterator[None]:
         yield
 
 
-def _run(trial: Trial) -> Outcome:
+def _run(trial: Trial) -> Looks:
     exchanged, kind = trial.coin.random() < 0.5, trial.next_kind()
     try:
-        while kind and _start(trial, kind, exchanged):
+        while kind and (yield from _start(trial, kind, exchanged)):
             exchanged ^= kind == "trial"
             kind = trial.next_kind()
     except Stopped as stopped:
@@ -88,8 +105,8 @@ def _run(trial: Trial) -> Outcome:
     return outcome
 
 
-def _start(trial: Trial, kind: Kind, exchanged: bool) -> bool:
-    """Two engines from boot to end. Whether there is to be another start."""
+def _start(trial: Trial, kind: Kind, exchanged: bool) -> Going:
+    """Two engines from boot to end."""
     if trial.starts and not trial.has_time(kind):
         return False
     places = trial.lab.places[::-1] if exchanged and kind == "trial" else trial.lab.places
@@ -99,22 +116,34 @@ def _start(trial: Trial, kind: Kind, exchanged: bool) -> bool:
         trial.starts.append(StartOf(number, kind, tuple(place.name for place in used), trial.boot_s, 0))
         bench = Bench(present, other, trial.known.pieces, trial.wish, number)
         try:
-            return _measure_noise(trial, bench) if kind == "noise" else _measure(trial, bench)
+            return _measure_noise(trial, bench) if kind == "noise" else (yield from _measure(trial, bench))
         finally:
-            trial.take_in(bench)
+            trial.take_in(bench, kind)
 
 
 @contextlib.contextmanager
 def _one_engine(trial: Trial) -> Iterator[tuple[Arm, Arm]]:
     """Both arms on it: what is tried can be set while it runs."""
     start = trial.lab.start("present", Command(trial.wish.command), whole(trial.lab.machine), 0, control=True)
-    trial.say("starting the present configuration, in which the settings are put in and taken back while it runs")
+    resident = trial.wish.resident or Resident()
+
+    def starting(one: Start) -> Booted:
+        trial.say("starting the present configuration, in which the settings are put in and taken back while it runs")
+        return _booted(trial, boot([one], trial.wish.boot_limit_s))[0]
+
     with contextlib.ExitStack() as stack:
-        (only,) = _booted(trial, stack, boot([start], trial.wish.boot_limit_s))
-        trial.found, trial.boot_s = _understand(trial, only), only.boot_s
-        trial.say(f"it serves after {only.boot_s:.0f} s; trying {words(trial.found.settings)} in it")
-        values = {s.knob: s.value for s in trial.found.settings}
-        yield shared(only, values, trial.wish.block_limit_s + SPARE_LEASE_S)
+        if trial.wish.resident is None:
+            stack.callback(resident.end)
+        only, was_up = stack.enter_context(resident.engine(start, starting))
+        trial.found, trial.boot_s = _understand(trial, only), 0.0 if was_up else only.boot_s
+        since = "it is up since an earlier trial" if was_up else f"it serves after {only.boot_s:.0f} s"
+        trial.say(f"{since}; trying {words(trial.found.settings)} in it")
+        present, other = shared(only, {s.knob: s.value for s in trial.found.settings})
+        yield present, other
+        try:
+            present.use()      # taken back, for whoever comes next
+        except PellucidError:
+            resident.end()
 
 
 @contextlib.contextmanager
@@ -126,12 +155,12 @@ def _engines(trial: Trial, kind: Kind, places: tuple[Place, Place]) -> Iterator[
     with contextlib.ExitStack() as stack:
         if not trial.starts:
             trial.say(f"starting the present configuration on {here.name}")
-            (first,) = _booted(trial, stack, boot([present], trial.wish.boot_limit_s))
+            (first,) = _held(stack, _booted(trial, boot([present], trial.wish.boot_limit_s)))
             trial.found = _understand(trial, first)
             what = words(trial.found.settings)
             trial.say(f"it serves after {first.boot_s:.0f} s; starting with {what} on {there.name}")
             other = trial.lab.start("candidate", trial.found.command, there, 0)
-            (second,) = _booted(trial, stack, boot([other], trial.wish.boot_limit_s))
+            (second,) = _held(stack, _booted(trial, boot([other], trial.wish.boot_limit_s)))
         else:
             of_trial = kind == "trial"
             twice = "the present configuration twice, for the engines' own difference"
@@ -139,20 +168,27 @@ def _engines(trial: Trial, kind: Kind, places: tuple[Place, Place]) -> Iterator[
             trial.say(f"starting anew: {what}; {trial.left()}")
             command = trial.known.command if of_trial else Command(trial.wish.command)
             other = trial.lab.start("candidate", command, there, len(trial.starts))
-            first, second = _booted(trial, stack, boot([present, other], trial.wish.boot_limit_s))
+            first, second = _held(stack, _booted(trial, boot([present, other], trial.wish.boot_limit_s)))
         trial.boot_s = time.monotonic() - began_s
         yield first, second
 
 
-def _booted(trial: Trial, stack: contextlib.ExitStack, found: list[Booted | Trouble]) -> list[Booted]:
-    """All of them, to be ended with the stack. Raises Stopped with the first that has trouble, Failed where there is
-    nothing to compare with."""
-    good = [one for one in found if isinstance(one, Booted)]
-    for one in good:
+def _held(stack: contextlib.ExitStack, engines: list[Booted]) -> list[Booted]:
+    """To be ended with the stack."""
+    for one in engines:
         stack.callback(one.end)
+    return engines
+
+
+def _booted(trial: Trial, found: list[Booted | Trouble]) -> list[Booted]:
+    """All of them, or none is left. Raises Stopped with the first that has trouble, Failed where there is nothing to
+    compare with."""
+    good = [one for one in found if isinstance(one, Booted)]
     bad = next((one for one in found if isinstance(one, Trouble)), None)
     if bad is None:
         return good
+    for one in good:
+        one.end()
     if bad.role == "present" and not trial.starts:
         raise Failed("\n  ".join([str(bad), *bad.log_tail, f"its log: {trial.lab.folder}"]))
     raise Stopped(bad)
@@ -178,8 +214,8 @@ def _understand(trial: Trial, present: Booted) -> Known:
     return known
 
 
-def _measure(trial: Trial, bench: Bench) -> bool:
-    """Pairs of the trial's own, as many as these engines can tell. Whether there is to be another start."""
+def _measure(trial: Trial, bench: Bench) -> Going:
+    """Pairs of the trial's own, as many as these engines can tell."""
     _warm(bench)
     began_s, told_count, why = time.monotonic(), 0, ""
     while not why and trial.has_time_for_pair():
@@ -189,6 +225,7 @@ def _measure(trial: Trial, bench: Bench) -> bool:
         said = effect if effect.word != "inconclusive" else alone
         trial.say(f"trying {words(trial.known.settings)}: pair {len(trial.pairs)} ({trial.pairs[-1].order}), "
                   f"{effect.word}: {said.reason}; {trial.left()}")  # fmt: skip
+        yield effect
         why = leave(effect.word, trial.rows(), told_count, trial.part_is_used(began_s))
     trial.is_told = told_count > 0
     if trial.pairs and trial.effect().word == "better":
@@ -198,14 +235,12 @@ def _measure(trial: Trial, bench: Bench) -> bool:
 
 def _judge_answers(trial: Trial, bench: Bench) -> None:
     """A faster candidate's answers beside those of the present configuration, while both are there."""
-    if trial.is_live:
-        trial.fidelity_blind = "one engine was both arms, and cannot be its own reference. Try: pellucid fidelity"
-    elif not trial.wish.fidelity_s:
+    if not trial.wish.fidelity_s:
         trial.fidelity_blind = "it was not asked for"
     else:
         trial.say(f"faster; are its answers the same? Up to {trial.wish.fidelity_s:.0f} s")
-        budget_ns, seed = int(trial.wish.fidelity_s * S_NS), trial.wish.traffic.seed
-        found = judge_answers(bench.other.target, bench.present.target, budget_ns, seed)
+        budget_ns = int(trial.wish.fidelity_s * S_NS)
+        found = judge_answers(bench.other, bench.present, trial.lab, budget_ns)
         trial.fidelity, trial.fidelity_blind = found, ""
 
 

@@ -13,10 +13,11 @@ from pellucid.tune.command import Command
 from pellucid.tune.effect.arms import OneEngine, TwoEngines, two_engines
 from pellucid.tune.effect.judge import Effect, judge
 from pellucid.tune.effect.pairs import DIRECTIONS, Pair
+from pellucid.tune.effect.requests import Timing, spreads
 from pellucid.tune.fidelity.verdict import Fidelity
 from pellucid.tune.space import Candidate, words
 from pellucid.verbs.loop.trial import noise
-from pellucid.verbs.loop.trial.arms.trouble import Trouble
+from pellucid.verbs.loop.trial.arms.trouble import Role, Trouble
 from pellucid.verbs.loop.trial.lab import Lab, noise_conditions
 from pellucid.verbs.loop.trial.outcome import Conditions, Outcome, StartOf
 from pellucid.verbs.loop.trial.pairing import Bench
@@ -51,6 +52,7 @@ class Trial:
     starts: list[StartOf] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    requests: dict[Role, list[Timing]] = field(default_factory=lambda: {"present": [], "candidate": []})
     client_bound: list[str] = field(default_factory=list)
     blocks_count: int = 0
     boot_s: float = 0.0              # of the last start
@@ -135,8 +137,10 @@ class Trial:
         share_s = first_share_s(self.left_s + time.monotonic() - began_s, self.boot_s, self.pair_s, self.noise_starts())
         return time.monotonic() - began_s >= share_s or (most is not None and 2 * len(self.pairs) >= most)
 
-    def take_in(self, bench: Bench) -> None:
+    def take_in(self, bench: Bench, kind: Kind) -> None:
         """What two engines showed beside their pairs."""
+        for role, timings in bench.requests.items() if kind == "trial" else ():
+            self.requests[role].extend(timings)
         self.notes.extend(bench.notes())
         self.client_bound.extend(bench.client_bound)
         self.blocks_count += bench.blocks_count
@@ -153,6 +157,7 @@ class Trial:
             reason=reason, conditions=self.known.conditions, starts=tuple(self.starts), pairs=tuple(self.pairs),
             effect=effect, fidelity=self.fidelity, fidelity_blind="" if self.fidelity else self.fidelity_blind or never,
             troubles=tuple(self.troubles), notes=tuple(dict.fromkeys(notes)), folder=self.lab.folder,
+            requests=spreads(self.requests),
         )  # fmt: skip
 
     def _verdict(self, effect: Effect | None) -> tuple[str, str]:

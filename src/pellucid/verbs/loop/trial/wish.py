@@ -11,6 +11,7 @@ from pellucid.tune.effect.aim import Aim
 from pellucid.tune.effect.spend import Spend
 from pellucid.tune.slo import Slo
 from pellucid.verbs.loop.asks import Wish as Traffic
+from pellucid.verbs.loop.trial.arms.resident import Resident
 
 Say = Callable[[str], None]
 PAUSE_S = 1.2             # before a block: workers spin for about 1 s after their last request (a CPU engine, 2 cores)
@@ -39,6 +40,8 @@ class Wish:
     overdue_s: float = OVERDUE_S
     fidelity_s: float = FIDELITY_S                  # for the verdict on answers, above the budget; 0: none
     spend: Spend = field(default=Spend(number=1))   # of the session's error; a trial alone is a session of one
+    live: bool | None = None                        # whether one engine is both arms; None: as the settings allow
+    resident: Resident | None = None                # stays up for the next trial that is live; None: none does
     noise: Path | None = None                       # A/A blocks to use; None: those of these conditions in `home`
 
     @property

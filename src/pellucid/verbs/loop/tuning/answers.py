@@ -26,4 +26,4 @@ def compare(lab: Lab, present: Command, candidate: Command, wish: Wish, at_most_
             return next(str(one) for one in found if not isinstance(one, Booted))
         reference, other = good
         budget_ns = min(int(wish.fidelity_s * S_NS), at_most_ns)
-        return judge_answers(other.target, reference.target, budget_ns, wish.seed)
+        return judge_answers(other, reference, lab, budget_ns)

@@ -1,9 +1,10 @@
 """What the loop decides, done: engines booted, traffic sent, proposers asked. Actions in, events out.
 
     desk = Desk(wish, home, session, environ, launcher, say, journal_state)
-    for event in desk.perform(RunTrial(…)): …        TrialStarted, then SpeedJudged or Broke
+    for event in desk.perform(RunTrial(…)): …        TrialStarted, a Peeked after each pair, SpeedJudged or Broke
 
-Every engine is one of ours, beside whatever serves: nothing that serves is touched, and taking back is ending ours.
+Every engine is one of ours, beside whatever serves: nothing that serves is touched, and taking back is ending ours. One
+in which live settings were tried stays up for the next of that kind, until the machine is needed for anything else.
 Both verdicts come of one trial, while its engines are there; where speed was told too late for the second, the two are
 booted again for it.
 """
@@ -11,11 +12,12 @@ booted again for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pellucid.catalog.knobs.spelling import Engine
+from pellucid.catalog.knobs.spelling import Engine, fitting
+from pellucid.catalog.load import knobs
 from pellucid.catalog.servers.command_line import understood
 from pellucid.core.errors import Failed
 from pellucid.core.units import S_NS, duration
@@ -38,11 +40,12 @@ from pellucid.tune.loop import (
 )  # fmt: skip
 from pellucid.tune.propose import Answer, Brief, listed, rules, together, twin
 from pellucid.tune.propose.twin import Promise
-from pellucid.tune.space import merged, words
+from pellucid.tune.space import Candidate, Value, merged, present_value, words
 from pellucid.tune.state import State
+from pellucid.verbs.loop.trial.arms.resident import Resident
 from pellucid.verbs.loop.trial.lab import Lab
 from pellucid.verbs.loop.trial.outcome import Outcome
-from pellucid.verbs.loop.trial.run import run as run_trial
+from pellucid.verbs.loop.trial.run import looks
 from pellucid.verbs.loop.trial.wish import Say
 from pellucid.verbs.loop.trial.wish import Wish as TrialWish
 from pellucid.verbs.loop.tuning import answers, judged
@@ -58,6 +61,7 @@ NOT_RECORDED: dict[str, Any] = {
     "verdict": "It was not recorded, since its Python has no probe: no rule can judge it, and none proposes.",
     "findings": [],
 }  # fmt: skip
+SEEDS = 1_000_003          # between seeds of two trials: an engine that stays up is to know no prompt of the last one
 LEAST_PAIRS = 8            # below it no word can come, at the first trial's level (docs/log/0007)
 
 
@@ -75,6 +79,11 @@ class Desk:
     promised: tuple[str, tuple[Promise, ...]] | None = None      # run, and what its twin holds to be worth a trial
     observed: dict[str, Any] = field(default_factory=dict)
     outcomes: dict[int, Outcome] = field(default_factory=dict)
+    resident: Resident = field(default_factory=Resident)
+
+    def close(self) -> None:
+        """No engine outlives the session."""
+        self.resident.end()
 
     def perform(self, action: Action) -> Iterable[e.AnyEvent]:
         match action:
@@ -91,8 +100,7 @@ class Desk:
             case JudgeFidelity():
                 return [self._fidelity(action)]
             case Keep():
-                command = self._changed(merged(self.state().present, action.proposal.candidate))
-                return [e.Kept(action.trial, f"start the engine so: {' '.join(shareable(command).argv)}")]
+                return [e.Kept(action.trial, self._to_keep(action.proposal.candidate))]
             case RollBack():
                 return [e.RolledBack(action.trial, action.why)]
             case Finish():
@@ -100,6 +108,7 @@ class Desk:
 
     def _observe(self, action: Observe) -> Iterator[e.AnyEvent]:
         what = words(action.present) if action.present else "the present configuration"
+        self.resident.end()
         self.say(f"observing {what} under the workload, for {self.wish.observe_s:.0f} s")
         lab = self._lab(f"observed-{len(self.state().trials)}", self._trial_wish(self.wish.observe_s))
         self.seen = observe(lab, self._present(), self.wish.observe_s)
@@ -130,7 +139,7 @@ class Desk:
         return e.Proposed(answer.proposals, answer.done, answer.trouble)
 
     def _guarded(self, action: Guard) -> e.AnyEvent:
-        ruling = guard(action.proposal.candidate, self._situation())
+        ruling = guard(action.proposal.candidate, self._situation(action.proposal.candidate))
         if not ruling.allowed:
             self.say(f"refused {words(action.proposal.candidate)}: {ruling.reason}")
         return e.Guarded(ruling.allowed, ruling.check, ruling.reason, ruling.notes, ruling.way)
@@ -138,13 +147,18 @@ class Desk:
     def _trial(self, action: RunTrial) -> Iterator[e.AnyEvent]:
         state, candidate = self.state(), action.proposal.candidate
         self.say(f"trial {action.trial}: {words(candidate)}, because {action.proposal.why or action.proposal.proposer}")
-        command = shareable(self._changed(merged(state.present, candidate)))
-        yield e.TrialStarted(action.trial, action.way, action.error_ratio, command.argv, dict(command.env))
+        command, live = shareable(self._changed(merged(state.present, candidate))), action.way == "live"
+        yield e.TrialStarted(action.trial, action.way, action.error_ratio, command.argv, dict(command.env),
+                             self._old_values(candidate) if live else {})  # fmt: skip
+        if not live:
+            self.resident.end()
         settings = tuple(f"{s.knob}={s.value}" for s in candidate)
         lasts_s = min(self.wish.trial_s, action.at_most_ns / S_NS)
-        wish = self._trial_wish(lasts_s, settings, self._present(), Spend(action.trial))
+        plain = self._trial_wish(lasts_s, settings, self._present(), Spend(action.trial))
+        seed = self.wish.seed + SEEDS * action.trial
+        wish = replace(plain, live=live, resident=self.resident, traffic=replace(plain.traffic, seed=seed))
         try:
-            outcome = run_trial(wish, self._with_variables(state), self.say)
+            outcome = yield from judged.peeks(action.trial, looks(wish, self._with_variables(state), self.say))
         except Failed as error:
             yield e.Broke("loop", f"the present configuration did not serve: {error}")
             return
@@ -155,6 +169,7 @@ class Desk:
         outcome = self.outcomes.get(action.trial)
         found = outcome.fidelity if outcome else None
         if found is None:
+            self.resident.end()
             self.say("its engines have ended: both are booted again for the verdict on answers")
             state = self.state()
             here, there = self._present(), self._changed(merged(state.present, action.proposal.candidate))
@@ -202,15 +217,35 @@ class Desk:
         state = self.state()
         return state.left_ns(state.last_ns)
 
-    def _situation(self) -> Situation:
+    def _live(self) -> frozenset[str]:
+        """What this engine takes while it runs; nothing where it has no probe."""
+        engine = self._engine()
+        fits = ((knob, fitting(knob, engine)) for knob in knobs()) if engine.config else ()
+        return frozenset(knob for knob, spelling in fits if spelling is not None and spelling.probe)
+
+    def _old_values(self, settings: Candidate) -> dict[str, Value]:
+        """Of live knobs, as far as they are known: what an engine says of itself, or what was kept over it."""
+        kept = {s.knob: s.value for s in self.state().present}
+        found = {s.knob: kept.get(s.knob, present_value(s.knob, self._engine())) for s in settings}
+        return {knob: value for knob, value in found.items() if value is not None}
+
+    def _to_keep(self, settings: Candidate) -> str:
+        command = self._changed(merged(self.state().present, settings))
+        live = settings and all(s.knob in self._live() for s in settings)
+        at_once = "; an engine that runs under live control takes it without a restart" if live else ""
+        return f"start the engine so: {' '.join(shareable(command).argv)}{at_once}"
+
+    def _situation(self, settings: Candidate) -> Situation:
         state, engine = self.state(), self._engine()
         model = self.seen.model if self.seen else str(engine.config.get("model") or "")
         geometry, _ = geometry_of(model or "")
         on_host = engine.config.get("device") in (None, "cpu")
         boot_s = self.seen.boot_s if self.seen else 0.0
-        least_s = 2 * boot_s + 2 * LEAST_PAIRS * self.wish.block_s
+        live = self._live()
+        boots = 2 if not settings or any(s.knob not in live for s in settings) else 0 if self.resident.is_up else 1
+        least_s = boots * boot_s + 2 * LEAST_PAIRS * self.wish.block_s
         return Situation(
             engine=engine, geometry=geometry, command=Command(self.wish.command), present=state.present,
-            tried=state.tried, room=host_room(None) if on_host else device_room(0), live=frozenset(), control=False,
+            tried=state.tried, room=host_room(None) if on_host else device_room(0), live=live, control=True,
             beside=True, may_restart=False, left_ns=self._left_ns(), trial_ns=int(least_s * S_NS),
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A trial's outcome → the event that the loop decides by.
+"""What a trial finds → the events that the loop decides by.
 
     speed(1, outcome)      SpeedJudged(1, "better", measures=(Measure("output_tokens_per_s", 1.31, 1.24, 1.38, …),), …)
                            Broke("candidate", "the candidate does not boot: …")
@@ -6,11 +6,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import closing
 from typing import Any, get_args
 
 from pellucid.tune import events as e
 from pellucid.tune.effect.judge import Effect, MetricEffect
 from pellucid.verbs.loop.trial.outcome import FILE, Outcome
+
+
+def peeks(trial: int, looks: Generator[Effect, None, Outcome]) -> Generator[e.AnyEvent, None, Outcome]:
+    """The verdict so far after each pair, while the trial runs; its outcome at the end. Closed, it closes the trial."""
+    with closing(looks):
+        while True:
+            try:
+                found = next(looks)
+            except StopIteration as end:
+                outcome: Outcome = end.value
+                return outcome
+            yield e.Peeked(trial, found.pairs_count, found.word, _measures(found))
 
 
 def speed(trial: int, outcome: Outcome) -> e.SpeedJudged | e.Broke:

@@ -87,7 +87,8 @@ def _run(
     session = journal.folder.name
     with _proposer(wish) as ask:
         desk = Desk(wish, home, session, environ, launcher, say, journal.state, ask)
-        state = loop.run(state, loop.Desk(desk.perform, journal.record, journal.state, monotonic_ns))
+        with contextlib.closing(desk):
+            state = loop.run(state, loop.Desk(desk.perform, journal.record, journal.state, monotonic_ns))
     kept = next((t for t in reversed(state.trials) if t.end == "kept"), None)
     return Done(session, state, kept.started.command if kept else None, trials(home, session).rows)
 

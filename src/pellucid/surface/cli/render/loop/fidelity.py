@@ -27,6 +27,8 @@ def screen(found: Fidelity) -> Group:
         head.add_row(task.task, f"{task.word}: {task.reason} ({counts}; {power}{needed})")
     if found.forced:
         head.add_row("shown", f"{found.forced.word}: {found.forced.reason}")
+    if found.prompts:
+        head.add_row("prompts", found.prompts)
     for note in found.notes:
         head.add_row("note", note)
     head.add_row("took", duration(found.took_ns))

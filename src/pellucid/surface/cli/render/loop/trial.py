@@ -24,6 +24,8 @@ def screen(outcome: Outcome) -> Table:
     answers = outcome.fidelity
     blind = f"not judged: {outcome.fidelity_blind}"
     table.add_row("answers", f"{answers.word}: {answers.reason}" if answers else blind)
+    if answers and answers.prompts:
+        table.add_row("", f"judged by {answers.prompts}")
     table.add_row("tried", f"{outcome.candidate}, against the command as it is")
     if outcome.effect:
         for metric in outcome.effect.metrics:

@@ -51,4 +51,5 @@ def fault(needs: Sequence[int | None], machine: Machine) -> str:
     if len(known) < len(needs) or sum(known) <= machine.available_bytes:
         return ""
     each = " and ".join(size(n) for n in known)
-    return f"the two engines need {each} of memory, and {size(machine.available_bytes)} is available"
+    who = "the two engines need" if len(known) > 1 else "the engine needs"
+    return f"{who} {each} of memory, and {size(machine.available_bytes)} is available"

@@ -1,10 +1,11 @@
 """Two arms on one engine: a setting that it takes while it runs, put in or taken back when an arm's turn begins.
 
-    present, other = shared(booted, {"sequence_cap": 4}, lease_s=150)
+    present, other = shared(booted, {"sequence_cap": 4})
     other.use()        the engine has it now, until the lease ends
+    other.still()      raises where it has not had it since
     present.use()      it has what it was started with
 
-The lease is longer than a block may take. Should this process be killed, its engine goes too (`booted`).
+The lease is as long as there are any: should this process be killed, its engine goes too (`booted`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pellucid.collect.client.play import Target
 from pellucid.core.errors import CannotAnswer
 from pellucid.core.run import read_info, run_folders
 from pellucid.tune.space import Value
-from pellucid.verbs.loop.live import Desk, open_desk, revert, set_values
+from pellucid.verbs.loop.live import LEASE_S, Desk, open_desk, renew, revert, set_values
 from pellucid.verbs.loop.trial.arms.booted import Booted
 from pellucid.verbs.loop.trial.arms.trouble import Role, Trouble
 
@@ -30,7 +31,6 @@ class Shared:
     engine: Booted
     desk: Desk
     values: Mapping[str, Value]      # none: as it was started
-    lease_s: float
 
     @property
     def target(self) -> Target:
@@ -39,9 +39,14 @@ class Shared:
     def use(self) -> None:
         """Raises AskedWrongly with the engine's own bound, Failed where it does not answer."""
         if self.values:
-            set_values(self.desk, self.values, self.lease_s)
+            set_values(self.desk, self.values, LEASE_S)
         else:
             revert(self.desk)
+
+    def still(self) -> None:
+        """Raises AskedWrongly where the lease has ended meanwhile, Failed where the engine does not answer."""
+        if self.values:
+            renew(self.desk, LEASE_S)
 
     def trouble(self) -> Trouble | None:
         return self.engine.trouble()
@@ -50,13 +55,13 @@ class Shared:
         return self.engine.rss_bytes()
 
 
-def shared(booted: Booted, values: Mapping[str, Value], lease_s: float) -> tuple[Shared, Shared]:
+def shared(booted: Booted, values: Mapping[str, Value]) -> tuple[Shared, Shared]:
     """Raises CannotAnswer where the engine takes no live settings."""
     found = run_folders(booted.start.folder)
     if not found:
         raise CannotAnswer("the engine is not recorded, so nothing can be set while it runs. Try: pellucid doctor")
     desk = open_desk(Path(read_info(found[0]).source), by="pellucid try")
-    return Shared("present", booted, desk, {}, lease_s), Shared("candidate", booted, desk, values, lease_s)
+    return Shared("present", booted, desk, {}), Shared("candidate", booted, desk, values)
 
 
 def are_live(names: list[str], engine: str) -> bool:
