@@ -61,6 +61,14 @@ def test_a_raising_hook_never_reaches_the_engine_and_falls_silent(module: Any, m
     assert "ours" in hook.last_error
 
 
+def test_a_hook_that_two_facts_need_looks_once(module: Any) -> None:
+    seen: list[Any] = []
+    hook = Hook(WORK, before=lambda a, _k: seen.append(a[1]))
+    assert (hook.install(), hook.install()) == ("", "")
+    assert module.Engine().work(3) == 6
+    assert seen == [3]
+
+
 def test_an_exception_of_the_engine_passes_through_once(module: Any) -> None:
     seen: list[Any] = []
     Hook(WORK, before=lambda a, _k: seen.append(a), after=boom).install()

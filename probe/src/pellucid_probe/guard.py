@@ -73,17 +73,20 @@ class Target:
 class Hook:
     """One installed hook: its errors, its cost, and whether it still looks. Slots: `on` is read in every call."""
 
-    __slots__ = ("after", "before", "errors_count", "last_error", "on", "on_silence", "target")
+    __slots__ = ("after", "before", "errors_count", "in_place", "last_error", "on", "on_silence", "target")
 
     def __init__(self, target: Target, before: Optional[Before] = None, after: Optional[After] = None) -> None:
         self.target, self.before, self.after = target, before, after
         self.on = True
+        self.in_place = False      # several facts may need it, and it looks once
         self.errors_count = 0
         self.last_error = ""
         self.on_silence: Optional[Callable[[], None]] = None
 
     def install(self) -> str:
-        """Puts the hook in place; returns why it could not, or ""."""
+        """Puts the hook in place, once; returns why it could not, or ""."""
+        if self.in_place:
+            return ""
         fault = self.target.fault()
         if fault:
             return fault
@@ -94,6 +97,7 @@ class Hook:
         except Exception as error:
             return f"{type(error).__name__}: {error}"
         setattr(owner, attribute, functools.wraps(original)(wrapper))
+        self.in_place = True
         return ""
 
     @property
