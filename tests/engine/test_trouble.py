@@ -29,8 +29,14 @@ def scheduler(module):
     original = module.Scheduler._preempt_request
     module.Scheduler._preempt_request = lambda self, victim, *a, **k: original(self, victim, *a, **k)
 
+class Broken:
+    @property
+    def level(self):
+        raise ValueError("made to raise")
+
 def frontend(module):
-    del module._DELIVER      # the hook of every batch of outputs needs it
+    original = module.DeliverHook.__init__      # its hook runs for every batch of outputs
+    module.DeliverHook.__init__ = lambda self, outbox, governor: original(self, outbox, Broken())
 
 EDITS = {"vllm.v1.core.sched.scheduler": scheduler, "pellucid_probe.vllm.frontend": frontend,
          "pellucid_probe.vllm.config": versions}
@@ -94,7 +100,7 @@ def test_a_hook_that_raises_falls_silent_and_says_so(changed: Changed) -> None:
     state, reason = last_state(changed.run, "request.delivered")
     assert state == "blind"
     assert "switched itself off after 5 errors" in reason
-    assert "name '_DELIVER' is not defined" in reason
+    assert "ValueError: made to raise" in reason
 
 
 @pytest.mark.engine

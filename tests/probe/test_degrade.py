@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from pellucid_probe import records
 from pellucid_probe.guard import MAX_ERRORS, Target
 from pellucid_probe.process import Process
 from pellucid_probe.ring import SEGMENT_BYTES, RingReader
-from pellucid_probe.vllm import engine_core, frontend, worker
+from pellucid_probe.vllm import arm, config, engine_core, frontend, worker
 from pellucid_probe.vllm.offline import plan
 
 from tests.probe import stub_engine
@@ -147,3 +148,25 @@ def test_what_is_read_from_source_agrees_with_what_is_imported(
     read = check(open_source(write(texts, tmp_path)))["facts"]
     assert {fact: seen["state"] for fact, seen in read.items()} == {fact: s["state"] for fact, s in found.items()}
     assert {fact for fact, seen in read.items() if seen["state"] == "blind"} - NEVER == relying_on(target)
+
+
+def test_a_role_that_cannot_be_armed_says_why_and_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def broken(_process: Process) -> None:
+        tried.append("once")
+        raise KeyError("ours")
+
+    monkeypatch.setattr(frontend, "Frontend", broken)
+    monkeypatch.setattr(arm, "_process", None)
+    monkeypatch.setattr(arm, "_armed", {})
+    monkeypatch.setattr(arm, "_refused", False)
+    monkeypatch.setattr(config, "engine_version", lambda: "9.99.0")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        monkeypatch.setenv("PELLUCID_DIR", folder)
+        arm.arm("frontend")
+        arm.arm("frontend")
+        (said,) = Path(folder).glob("frontend-*.json")
+        assert {k: v for k, v in json.loads(said.read_text()).items() if k in ("state", "reason")} == {
+            "state": "off", "reason": "KeyError: 'ours'"}  # fmt: skip
+    assert tried == ["once"]

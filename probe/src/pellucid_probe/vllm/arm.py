@@ -48,11 +48,21 @@ def begin() -> None:
 
 
 def arm(role: str) -> None:
-    """Allocates the ring if this process has none, then sets the role's hooks. On any failure: no hook at all."""
-    global _process, _refused
+    """Allocates the ring if this process has none, then the role's hooks. Why it could not is left in the folder."""
+    global _refused
     where = folder()
     if where is None or role in _armed or _refused:
         return
+    try:
+        _arm(where, role)
+    except Exception as error:     # ours: the engine goes on, and somebody has to learn of it
+        _refused = True
+        say_off(where, role, f"{type(error).__name__}: {error}")
+        print(f"pellucid: the probe stays off in {role}: {type(error).__name__}: {error}", file=sys.stderr)
+
+
+def _arm(where: str, role: str) -> None:
+    global _process, _refused
     from pellucid_probe.vllm import engine_core, frontend, worker
     from pellucid_probe.vllm.config import engine_version
 
