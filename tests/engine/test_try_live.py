@@ -23,6 +23,8 @@ from tests.engine.test_try import ours, tried, wish
 from tests.verbs.loop.trial.made import workload
 from tools import real_engine
 
+pytestmark = pytest.mark.verdict      # trials seen through want a machine that nobody else uses
+
 CANDIDATES = """
 [[propose]]
 set = { sequence_cap = 1 }
@@ -96,7 +98,6 @@ def test_a_live_trial_says_so_and_boots_nothing_where_the_last_one_did(killed: P
     assert all(ratio is not None and ratio < 0.9 for ratio in ratios), ratios
 
 
-@pytest.mark.verdict
 def test_a_live_setting_that_is_better_with_the_same_answers_is_kept_as_a_flag_and_undone(tmp_path: Path) -> None:
     (tmp_path / "list.toml").write_text("[[propose]]\nset = { sequence_cap = 16 }\n")
     path = workload(tmp_path / "w.parquet", gap_s=1 / 60, prompt=32, output=48, count=2400)
