@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pellucid.collect.engine_python import run_python
 from pellucid.collect.gpu import measure as program
 from pellucid.core.errors import CannotAnswer, Failed
 
@@ -34,15 +35,8 @@ def measure(
     python: str, environ: Mapping[str, str], options: Sequence[str] = (), limit_s: float = LIMIT_S
 ) -> Found:
     """`options`: of the program. Raises CannotAnswer where it refuses, Failed where it broke."""
-    command = [python, str(program.__file__), *options]
     try:
-        done = subprocess.run(
-            command, env={**environ, "PELLUCID_OFF": "1"}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            errors="replace", timeout=limit_s, check=False,
-        )  # fmt: skip
-    except (OSError, ValueError) as error:      # ValueError: a name with a null byte in it
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise CannotAnswer(f"cannot run {python}: {reason}. Try: --engine-python PATH") from error
+        done = run_python([python, str(program.__file__), *options], environ, limit_s)
     except subprocess.TimeoutExpired as error:
         raise Failed(f"{python} measured for more than {limit_s:.0f} s and was ended") from error
     said = _last_object(done.stdout)

@@ -18,6 +18,7 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
+from pellucid.collect.engine_python import run_python
 from pellucid.core.errors import CannotAnswer, Failed
 
 MODULE = "pellucid_probe.vllm.offline.plan"
@@ -57,13 +58,7 @@ def need_python(python: str, environ: Mapping[str, str], limit_s: float) -> None
 
 def _run(command: list[str], environ: Mapping[str, str], limit_s: float) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(
-            command, env={**environ, "PELLUCID_OFF": "1"}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            errors="replace", timeout=limit_s, check=False,
-        )  # fmt: skip
-    except (OSError, ValueError) as error:   # ValueError: a name with a null byte in it
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise CannotAnswer(f"cannot run {command[0]}: {reason}. Try: --engine-python PATH") from error
+        return run_python(command, environ, limit_s)
     except subprocess.TimeoutExpired as error:
         raise Failed(f"{' '.join(command[:3])} gave no answer in {limit_s:.0f} s") from error
 

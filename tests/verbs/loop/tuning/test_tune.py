@@ -105,17 +105,22 @@ tune(wish, Path(sys.argv[2]), {"PATH": "/usr/bin:/bin"}, plain, lambda text: pri
 """
 
 
-@pytest.mark.parametrize("until", ["observing", "trial 1", "it serves after", "pair 1"])
-def test_killed_in_whatever_state_it_leaves_no_engine_and_goes_on(tmp_path: Path, until: str) -> None:
-    home = tmp_path / "home"
-    (tmp_path / "wish.json").write_bytes(msgspec.json.encode(wish(tmp_path)))
-    words = [sys.executable, "-c", WATCHED, str(tmp_path / "wish.json"), str(home)]
+def cut_off(folder: Path, home: Path, until: str, sign: signal.Signals) -> None:
+    """A session in a process of its own, which gets the signal when it says that."""
+    (folder / "wish.json").write_bytes(msgspec.json.encode(wish(folder)))
+    words = [sys.executable, "-c", WATCHED, str(folder / "wish.json"), str(home)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None
     with process.stdout as said:
         assert any(until in line for line in said)
-        process.send_signal(signal.SIGKILL)
-        process.wait(20)
+        process.send_signal(sign)
+        process.wait(30)
+
+
+@pytest.mark.parametrize("until", ["observing", "trial 1", "it serves after", "pair 1"])
+def test_killed_in_whatever_state_it_leaves_no_engine_and_goes_on(tmp_path: Path, until: str) -> None:
+    home = tmp_path / "home"
+    cut_off(tmp_path, home, until, signal.SIGKILL)
     deadline = time.monotonic() + 10
     while left(tmp_path) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -130,14 +135,7 @@ def test_killed_in_whatever_state_it_leaves_no_engine_and_goes_on(tmp_path: Path
 
 def test_an_interrupted_trial_has_ended_its_engines_before_it_is_taken_back(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    (tmp_path / "wish.json").write_bytes(msgspec.json.encode(wish(tmp_path)))
-    words = [sys.executable, "-c", WATCHED, str(tmp_path / "wish.json"), str(home)]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert process.stdout is not None
-    with process.stdout as said:
-        assert any("pair 1" in line for line in said)
-        process.send_signal(signal.SIGINT)
-        process.wait(30)
+    cut_off(tmp_path, home, "pair 1", signal.SIGINT)
     assert left(tmp_path) == []
     kinds = [row["kind"] for row in audit(home, None).rows]
     assert kinds[-3:] == ["interrupted", "rolledback", "finished"]
