@@ -96,10 +96,11 @@ def main() -> int:
     ask.add_argument("--scale-tokens", type=float, default=1.0)
     ask.add_argument("--seed", type=int, default=0)
     ask.add_argument("--model", default="tiny-dense", help="of this repository, where no command is given")
-    ask.add_argument("command", nargs=argparse.REMAINDER)
-    asked = ask.parse_args()
-    command = tuple(asked.command[1:]) or real_engine.command(asked.model, 8000, *FLAGS)
-    environ = {**os.environ, **({} if asked.command else real_engine.ENVIRONMENT)}
+    words = sys.argv[1:]
+    cut = words.index("--") if "--" in words else len(words)
+    asked, theirs = ask.parse_args(words[:cut]), tuple(words[cut + 1 :])
+    command = theirs or real_engine.command(asked.model, 8000, *FLAGS)
+    environ = {**os.environ, **({} if theirs else real_engine.ENVIRONMENT)}
     end_s, blocks = time.monotonic() + asked.minutes * 60, 0
     with tempfile.TemporaryDirectory(prefix="pellucid-noise-") as home:
         wish = Wish(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pellucid_probe.outbox import FULL, Outbox, one
+from pellucid_probe.outbox import FULL, PIECE, PIECES, Outbox, one
 from pellucid_probe.ring import SEGMENT_BYTES, RingReader, RingWriter
 
 
@@ -34,9 +34,34 @@ def test_nothing_is_in_the_ring_until_it_is_flushed(box: tuple[Outbox, RingReade
     outbox, reader = box
     outbox.put(ONE, 7)
     assert reader.poll() == []
-    assert outbox.flush() is True
+    outbox.flush()
     assert reader.poll() == [(1, number(7))]
-    assert outbox.flush() is False
+
+
+def test_a_flush_of_so_many_says_whether_more_waits(box: tuple[Outbox, RingReader]) -> None:
+    outbox, reader = box
+    for value in range(5):
+        outbox.put(ONE, value)
+    assert outbox.flush(3) is True
+    assert numbers(reader, 1) == [0, 1, 2]
+    assert outbox.flush(3) is False
+    assert numbers(reader, 1) == [3, 4]
+    assert outbox.flush(3) is False
+
+
+@pytest.mark.parametrize("count", [0, 1, PIECE, PIECE + 1, PIECE * PIECES, PIECE * PIECES + 1, FULL])
+def test_the_thread_empties_it_in_pieces_and_in_order(
+    box: tuple[Outbox, RingReader], monkeypatch: pytest.MonkeyPatch, count: int,
+) -> None:
+    outbox, reader = box
+    written: list[list[int]] = []
+    monkeypatch.setattr("time.sleep", lambda _: written.append(numbers(reader, 1)))     # what is there at each pause
+    for value in range(count):
+        outbox.put(ONE, value)
+    outbox.empty()
+    assert all(len(piece) == PIECE for piece in written)
+    assert len(written) <= PIECES
+    assert [n for piece in written for n in piece] + numbers(reader, 1) == list(range(count))
 
 
 def test_a_hook_flushes_itself_when_nobody_else_does(box: tuple[Outbox, RingReader]) -> None:

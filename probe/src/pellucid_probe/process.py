@@ -253,7 +253,7 @@ class _HostClock:
 def _work_forever(process: Process) -> None:
     clock, pause = _HostClock(process), os.path.join(process.where, PAUSE)
     while True:
-        process.outbox.flush()
+        process.outbox.empty()
         try:
             process.pause(os.path.exists(pause))
             for look in process.on_poll:
