@@ -14,7 +14,7 @@ import pytest
 from pellucid.core.errors import AskedWrongly
 from pellucid.trace.timeline import OP, OVERHEAD, RUNTIME
 from pellucid.trace.torch_profiler.events import WHOLE
-from pellucid.trace.torch_profiler.unpack import AHEAD_BYTES
+from pellucid.trace.torch_profiler.unpack import PIECE_BYTES
 from tests.trace.torch_profiler.written import HEAD, TAIL, Event, call, kernel, loaded, op, ran, text
 
 EVENTS: list[Event | str] = [op(), call(), kernel()]
@@ -73,7 +73,7 @@ def test_a_bare_list_of_events_needs_no_end(tmp_path: Path, content: str) -> Non
 
 def test_what_is_unpacked_ahead_is_read_in_order(tmp_path: Path) -> None:
     content = text([kernel(f"k{i % 7}", ts=i, note="x" * 500) for i in range(9000)]).encode()
-    assert len(content) > 2 * AHEAD_BYTES
+    assert len(content) > 2 * PIECE_BYTES
     found = loaded(tmp_path, gzip.compress(content, 1))
     assert found.kernels.start_ns.tolist() == [1000 * i for i in range(9000)] and found.about.damage == ()
     cut = loaded(tmp_path, gzip.compress(content, 1)[:-2000])

@@ -25,7 +25,7 @@ LIMIT_S = 300.0         # chosen: six quantities of two seconds each, and torch 
 @dataclass(frozen=True, slots=True)
 class Found:
     device: str                     # as the driver spells it
-    rates: dict[str, float]         # quantity → median, per second
+    rates: dict[str, float]         # quantity → the most a batch reached, per second
     spread: dict[str, float]        # quantity → (most - least) / median of the batches
     missing: dict[str, str]         # quantity → why it could not be measured
     conditions: dict[str, Any]
@@ -49,10 +49,10 @@ def measure(
 
 
 def found(said: Mapping[str, Any]) -> Found:
-    rates = {name: told["per_s"] for name, told in said["rates"].items()}
+    rates = {name: told["most_per_s"] for name, told in said["rates"].items()}
     if odd := [name for name, per_s in rates.items() if not (math.isfinite(per_s) and per_s > 0)]:
         raise Failed(f"what was measured is no rate: {', '.join(odd)}")
-    spread = {name: (t["most_per_s"] - t["least_per_s"]) / t["per_s"] for name, t in said["rates"].items()}
+    spread = {name: (t["most_per_s"] - t["least_per_s"]) / t["median_per_s"] for name, t in said["rates"].items()}
     return Found(said["device"], rates, spread, dict(said["missing"]), dict(said["conditions"]))
 
 

@@ -1,13 +1,14 @@
 """How fast a device copies and multiplies, through torch → one line of JSON. A program for the engine's own Python.
 
     python measure.py --device cuda:0
-    {"device": "NVIDIA H200", "rates": {"copy_bytes_per_s": {"per_s": 4.22e12, "least_per_s": …, "most_per_s": …, …},
-     "bf16_flop_per_s": {…}}, "missing": {"int8_flop_per_s": "…"}, "conditions": {"torch": "2.11.0", …}}
+    {"device": "NVIDIA H200", "rates": {"copy_bytes_per_s": {"most_per_s": 4.22e12, "median_per_s": …,
+     "least_per_s": …}, "bf16_flop_per_s": {…}}, "missing": {"int8_flop_per_s": "…"}, "conditions": {"torch": …}}
     {"refused": "9.1 GiB of the device are in use: measuring would disturb what runs there", "do": "…"}
 
 Needs Python 3.9, torch and nothing of pellucid. Data are random: zeros multiply faster, as they take less power.
 Buffers are many times the L2. Batches are timed by the host from idle to idle, long enough that launching counts for
-nothing.
+nothing, and apart: a device that multiplies for a second on end takes all its power and lowers its clock, which an
+engine's kernels, one after another of many kinds, do not make it do.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ def main() -> int:
     parser.add_argument("--device", default="cuda", help="as torch names it; cpu to try the program")
     parser.add_argument("--copy-gib", type=float, default=2.0, help="size of each buffer that is copied")
     parser.add_argument("--side", type=int, default=8192, help="of the square matrices")
-    parser.add_argument("--batch-s", type=float, default=0.2, help="how long a batch is at least")
-    parser.add_argument("--batches", type=int, default=9)
+    parser.add_argument("--batch-s", type=float, default=0.03, help="how long a batch is at least")
+    parser.add_argument("--rest-s", type=float, default=0.1, help="between two batches")
+    parser.add_argument("--batches", type=int, default=15)
     parser.add_argument("--even-if-busy", action="store_true", help="measure where something else runs, too")
     asked = parser.parse_args()
     try:
@@ -81,7 +83,7 @@ def measured(torch: Any, asked: argparse.Namespace) -> dict[str, Any]:
     conditions = {
         "torch": torch.__version__, "cuda": torch.version.cuda, "hip": torch.version.hip,
         "copy_gib": asked.copy_gib, "side": asked.side, "batches_count": asked.batches, "batch_s": asked.batch_s,
-        "used_bytes_before": used, "python": sys.version.split()[0],
+        "rest_s": asked.rest_s, "used_bytes_before": used, "python": sys.version.split()[0],
     }  # fmt: skip
     return {"device": name_of(torch, device), "rates": rates, "missing": missing, "conditions": conditions}
 
@@ -129,12 +131,16 @@ def columns(matrix: Any) -> Any:
 
 
 def timed(torch: Any, device: Any, work: Work, amount: float, asked: argparse.Namespace) -> dict[str, Any]:
-    """Rates of batches: the median is the ceiling, what repeats of it reach."""
+    """Rates of batches: the most that one reached is the ceiling."""
     batch(torch, device, work, LEAST_CALLS)         # the first calls load kernels and choose among them
     once_s = batch(torch, device, work, LEAST_CALLS) / LEAST_CALLS
     calls = max(LEAST_CALLS, math.ceil(asked.batch_s / once_s))
-    found = [amount * calls / batch(torch, device, work, calls) for _ in range(asked.batches)]
-    return {"per_s": statistics.median(found), "least_per_s": min(found), "most_per_s": max(found), "calls": calls}
+    found = []
+    for _ in range(asked.batches):
+        time.sleep(asked.rest_s)
+        found.append(amount * calls / batch(torch, device, work, calls))
+    return {"median_per_s": statistics.median(found), "least_per_s": min(found), "most_per_s": max(found),
+            "calls": calls}  # fmt: skip
 
 
 def batch(torch: Any, device: Any, work: Work, calls: int) -> float:

@@ -8,7 +8,9 @@ times left as texts.
 
 from __future__ import annotations
 
+import contextlib
 import re
+import struct
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -53,6 +55,10 @@ def to_ns(values_us: Sequence[Any], about: bool = False) -> tuple[Longs, NDArray
     """
     if values_us and type(values_us[0]) is Raw:
         return _texts_to_ns(values_us)
+    with contextlib.suppress(struct.error, OverflowError):      # twice as fast as np.array
+        floats = np.frombuffer(struct.pack(f"{len(values_us)}d", *values_us))
+        if not floats.size or np.abs(floats).max() < EXACT_BELOW_US:        # False with a NaN among them
+            return _floats_to_ns(floats), np.ones(floats.size, bool)
     try:
         read = np.array(values_us)
     except (OverflowError, ValueError):     # beyond int64; a text beside numbers, where an event had to be bent
@@ -64,15 +70,15 @@ def to_ns(values_us: Sequence[Any], about: bool = False) -> tuple[Longs, NDArray
             raise NotExact
         return _each_to_ns(values_us)
     size = np.abs(read)
-    if not read.size or size.max() < EXACT_BELOW_US:        # False with a NaN among them
-        kept, good = read, np.ones(read.size, bool)
-    else:
-        good = size < LONGEST_US                # False for NaN
-        if not about and (good & (size >= EXACT_BELOW_US)).any():
-            raise NotExact
-        kept = np.where(good, read, 0.0)
-    whole = np.floor(kept)
-    return whole.astype(np.int64) * NS_IN_US + np.rint((kept - whole) * NS_IN_US).astype(np.int64), good
+    good = size < LONGEST_US                # False for NaN
+    if not about and (good & (size >= EXACT_BELOW_US)).any():
+        raise NotExact
+    return _floats_to_ns(np.where(good, read, 0.0)), good
+
+
+def _floats_to_ns(us: NDArray[np.float64]) -> Longs:
+    whole = np.floor(us)
+    return whole.astype(np.int64) * NS_IN_US + np.rint((us - whole) * NS_IN_US).astype(np.int64)
 
 
 def _texts_to_ns(values_us: Sequence[Any]) -> tuple[Longs, NDArray[np.bool]]:
@@ -100,7 +106,9 @@ def _one_to_ns(value: Any) -> int | None:
 
 
 def longs(values: Sequence[Any]) -> Longs:
-    """What is no int64 is not told."""
+    """What is no int64, nor a text of one, is not told."""
+    with contextlib.suppress(struct.error):     # twice as fast as np.array
+        return np.frombuffer(struct.pack(f"{len(values)}q", *values), np.int64)
     try:
         return np.array(values, np.int64)
     except (OverflowError, ValueError, TypeError):

@@ -68,7 +68,8 @@ def _measured(home: Path, name: str, kept: Any) -> Measured:
         flop = tuple((p, _rate(found.rates[f"{p}_flop_per_s"])) for p in PRECISIONS if f"{p}_flop_per_s" in found.rates)
         day = time.strftime("%Y-%m-%d", time.gmtime(kept["measured_ns"] / 1e9))
         used = found.conditions
-        how = f"torch {used['torch']}, {used['side']}³ products, buffers of {used['copy_gib']} GiB, medians"
+        how = (f"torch {used['torch']}, {used['side']}³ products, buffers of {used['copy_gib']} GiB, "
+               f"best of {used['batches_count']}")  # fmt: skip
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _damaged(home, f"{name}: {error!r}") from error
     return Measured(name, flop, bytes_per_s, f"measured here on {day}: {how}")
