@@ -3,7 +3,8 @@
     .venv/bin/python bench/trace/kineto_speed.py TRACE… [--hta PYTHON] [--grow BYTES] [--repeats N]
 
 Each reading is a process of its own, the readers take turns, medians are printed. Rates are unpacked JSON per second of
-CPU, unpacking included; the goal of 10 times is about the time a user waits, in which a second core may unpack.
+CPU, unpacking included; the goal of 10 times is about the time a user waits. numpy has one thread in all of them: its
+others wait busily for a while after they were started, and nobody here has work for them.
 
 --hta   the Python of an environment that has HolisticTraceAnalysis (and ijson, which it prefers). Its TraceAnalysis
         parses and links launches, as we do, and is what the goal is about; its two parsers alone are shown beside it;
@@ -89,7 +90,8 @@ STEP_US, STEP_CORRELATION = 60_000_000, 10_000_000
 
 
 def run(python: str, program: str, *arguments: str) -> dict[str, Any]:
-    done = subprocess.run([python, "-c", program, *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run([python, "-c", program, *arguments], capture_output=True, text=True, check=False,
+                          env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})  # fmt: skip
     if done.returncode:
         raise SystemExit(done.stderr[-2000:])
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

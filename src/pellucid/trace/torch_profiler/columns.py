@@ -48,6 +48,7 @@ HOST_KINDS = {"cpu_op": OP, "Operator": OP, "user_annotation": ANNOTATION, "gpu_
               "overhead": OVERHEAD, "Runtime": RUNTIME,
               **dict.fromkeys(("cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "xpu_runtime", "xpu_driver",
                                "mtia_runtime", "privateuse1_runtime", "privateuse1_driver"), RUNTIME)}  # fmt: skip
+HALVES_AND_NAMES = frozenset(("B", "M"))
 HALF = "begin and end of a range stand apart: they are not joined"
 NO_JSON = b"\0"         # stands between texts: in none of them is it allowed
 BAD_TIME = "an event has no start, no duration or one below zero"
@@ -69,13 +70,11 @@ class Columns:
 
     def add(self, events: Sequence[Event]) -> None:
         """Raises NotExact before anything is kept."""
-        whole = [e for e in events if e.ph == "X"]
-        device = [e for e in whole if e.cat in DEVICE_KINDS]
-        host = [e for e in whole if e.cat in HOST_KINDS]
+        device = [e for e in events if e.cat in DEVICE_KINDS and e.ph == "X"]
+        host = [e for e in events if e.cat in HOST_KINDS and e.ph == "X"]
         start_ns, duration_ns, good = times(device + host)
         self.events_count += len(events)
-        if len(whole) < len(events):
-            others = [e for e in events if e.ph in ("B", "M")]
+        if others := [e for e in events if e.ph in HALVES_AND_NAMES]:
             self.damage.lost(HALF, sum(e.ph == "B" for e in others))
             self.redactor.dropped(sum(e.name in ("process_name", "thread_name") for e in others))
         if not good.all():
@@ -158,8 +157,8 @@ class Columns:
 
     def timeline(self, about: Callable[[], About]) -> Timeline:
         """The columns are emptied on the way: both copies of a large trace do not fit."""
-        names = tuple(self.redactor.text(name) for name in self.names)
-        texts = tuple(self.redactor.text(text.decode(errors="replace")) for text in self.texts)
+        names = self.redactor.texts(self.names)
+        texts = self.redactor.texts(text.decode(errors="replace") for text in self.texts)
         self.add([])        # so that every column is there
         kernels, host = _joined(self.kernels), _joined(self.host)
         if self.flows:
