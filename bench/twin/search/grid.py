@@ -93,5 +93,7 @@ def read(case: Case) -> Measured:
     head, *lines = map(json.loads, (case.folder / "grid.jsonl").read_text().splitlines())
     rounds: dict[str, dict[Point, list[Measures]]] = {"grid": {}, "again": {}}
     for line in lines:
+        if line["round"] not in rounds:
+            continue        # the first blocks of an engine
         rounds[line["round"]].setdefault(tuple(line["point"]), []).append(line)
     return Measured(head["conditions"], head["asks"], rounds)

@@ -6,7 +6,7 @@ For each case: the present configuration is observed under the case's traffic, i
 may learn from (grids/KEY/run). Then an engine is started, every point is set while it runs and given the same block of
 traffic (same times and lengths, other tokens), in an order drawn once. After that the best five, and the present
 configuration, are given three blocks more each, in turn: "again". A block is cut off when it takes three times as long
-as the present configuration's.
+as the present configuration's. What is recorded already is left as it is: a recording that was cut off goes on.
 """
 
 from __future__ import annotations
@@ -94,7 +94,6 @@ class Site:
             engine.end()
         (run,) = run_folders(engine.start.folder)
         kept = self.case.folder / "run"
-        shutil.rmtree(kept, ignore_errors=True)
         kept.mkdir(parents=True)
         for path in run.iterdir():
             if path.name.startswith(KEPT):
@@ -117,7 +116,9 @@ class Site:
             "command": list(self.lab.wish.command), "workload": case.workload.name, "speed": case.speed,
             "scale_tokens": case.scale_tokens, "load": os.getloadavg()[0],
         }  # fmt: skip
-        out.write_text(json.dumps({"conditions": conditions, "asks": asks}) + "\n")
+        if not out.exists():
+            out.write_text(json.dumps({"conditions": conditions, "asks": asks}) + "\n")
+        before = read(case).rounds
         limit_s = 120.0
         _, arm = shared(engine, {})      # one desk: who has set a value may set it anew
 
@@ -136,12 +137,12 @@ class Site:
         one(case.present, "warm")
         order = [p for p in case.points() if p != case.present]
         random.Random(case.key).shuffle(order)
-        for some in _batched(order[:most]):
+        for some in _batched([p for p in order[:most] if p not in before["grid"]]):
             one(case.present, "grid")
             for point in some:
                 one(point, "grid")
             say(f"{case.key}: {len(some)} points more")
-        for _ in range(AGAIN_BLOCKS):
+        for _ in range(AGAIN_BLOCKS - min(map(len, before["again"].values()), default=0)):
             for point in best(read(case), case):
                 one(point, "again")
         say(f"{case.key}: done")
@@ -163,7 +164,8 @@ def say(text: str) -> None:
 
 def record(case: Case, place: int, home: Path, most: int) -> None:
     site = Site(case, place, home / case.key)
-    site.observe()
+    if not (case.folder / "run").exists():
+        site.observe()
     site.measure(most)
 
 

@@ -192,6 +192,10 @@ class Packer:
             self._next_number += 1
         return number
 
+    def known(self, request_id: str) -> int:
+        """0 for one that has no number, or none any more."""
+        return self._numbers.get(request_id, 0)
+
 
 def reason(waiting: int, blocked: int, preempted: int, tokens: int, budget: int, running: int, cap: int) -> int:
     """Why requests wait, in the order of the engine's own admission loop: preemption, then budget, then cap."""
