@@ -70,7 +70,7 @@ def told(python: Path, how: str) -> dict[str, list[dict[str, Any]]]:
         def row(table: str, values: tuple[Any, ...]) -> None:
             rows[table].append(dict(zip(TABLES[table].names(), values, strict=True)))
 
-        lives = KvLives(lambda: {}, row, b"k" * 32)
+        lives = KvLives(dict, row, b"k" * 32)
         for kind, payload in reader.poll():
             if kind == kv_records.KV_TIER:
                 lives.take(kind, payload)
@@ -101,6 +101,6 @@ def test_each_block_has_one_life(rows: dict[str, list[dict[str, Any]]]) -> None:
     assert len({life["block_hash"] for life in lives}) == 6
 
 
-def test_a_reset_ends_all(tmp_path: Path) -> None:
+def test_a_reset_ends_all() -> None:
     lives = told(PYTHON, "reset")["kv_residency"]
     assert sorted(str(life["removed_reason"]) for life in lives) == ["cleared"] * 4 + ["evicted"] * 2

@@ -61,7 +61,8 @@ def test_a_life_ends_when_room_is_made_for_another_request(bench: Bench) -> None
     bench.tell(kv.TIER_EVICTED, 400, 5, "a")
     bench.stored(401, 5, "b")
     bench.lives.end()
-    columns = ("tier", "request", "cached_ns", "last_used_ns", "removed_ns", "removed_reason", "removed_by", "hits_count")
+    columns = ("tier", "request", "cached_ns", "last_used_ns", "removed_ns", "removed_reason", "removed_by",
+               "hits_count")  # fmt: skip
     assert bench.shown("kv_residency", *columns) == [
         ("cpu", 1, 100, 300, 400, "evicted", 5, 1), ("cpu", 5, 401, 401, None, None, None, 0)]  # fmt: skip
 

@@ -5,8 +5,8 @@
     prepare_load     a request gets blocks back
     reset_cache      all are gone
 
-Hooked only where the scheduler has such a manager. Its methods are called a few times a step at most. A key is a block's
-hash with four bytes of its KV cache group behind it; it may stand for several of the device's blocks.
+Hooked only where the scheduler has such a manager. Its methods are called a few times a step at most. A key is a
+block's hash with four bytes of its KV cache group behind it; it may stand for several of the device's blocks.
 """
 
 from __future__ import annotations
