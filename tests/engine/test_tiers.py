@@ -23,7 +23,7 @@ PROGRAM = """
 import os, sys
 from types import SimpleNamespace as Made
 from pellucid_probe.process import Process
-from pellucid_probe.vllm.tiers import FACT, Tiers
+from pellucid_probe.vllm.kv.tiers import FACT, Tiers
 from vllm.v1.kv_offload.base import ReqContext, make_offload_key
 from vllm.v1.kv_offload.cpu.manager import CPUOffloadingManager
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pellucid_probe import kv_records
 from pellucid_probe.records import Admit
-from pellucid_probe.vllm.lives import SAMPLED, Lives
+from pellucid_probe.vllm.kv.lives import SAMPLED, Lives
 
 from pellucid.collect.kv.lives import KvLives
 from pellucid.collect.kv.pace import ROWS_A_MINUTE

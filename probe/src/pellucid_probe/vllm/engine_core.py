@@ -10,13 +10,13 @@ from pellucid_probe import records
 from pellucid_probe.guard import COST, Hook, StepHook, Target, argument, now_ns
 from pellucid_probe.process import Process
 from pellucid_probe.vllm.config import architecture, effective, kv_cache_bytes, kv_context_blocks
-from pellucid_probe.vllm.kv import KvFlow
+from pellucid_probe.vllm.kv.flow import KvFlow
+from pellucid_probe.vllm.kv.lives import Lives
+from pellucid_probe.vllm.kv.tiers import Tiers
 from pellucid_probe.vllm.labels import sampling_of, task_of
 from pellucid_probe.vllm.live import CoreLive
-from pellucid_probe.vllm.lives import Lives
 from pellucid_probe.vllm.packing import Packer
 from pellucid_probe.vllm.steps import GRAMMAR, SCHEDULE, UPDATE, Partial, ScheduleHook, Steps, UpdateHook, deferred
-from pellucid_probe.vllm.tiers import Tiers
 
 _SCHEDULER = "vllm.v1.core.sched.scheduler"
 INIT = Target(_SCHEDULER, "Scheduler.__init__", ("self", "vllm_config"))

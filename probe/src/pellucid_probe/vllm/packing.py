@@ -13,8 +13,8 @@ from typing import Any, Deque, Dict, List, Optional, Tuple
 from pellucid_probe import records
 from pellucid_probe.process import keyed_hash
 from pellucid_probe.ring import Record
+from pellucid_probe.vllm.kv.lives import Lives
 from pellucid_probe.vllm.labels import reason_of
-from pellucid_probe.vllm.lives import Lives
 
 KEPT_STEPS = 4    # more than the engine has in flight
 SAME_ONES = records.SAME + records.ONES
