@@ -1,4 +1,4 @@
-"""What a drafter holds, on models and KV layouts of our own: sizes are chosen so that each sum can only be made one way."""
+"""What a drafter holds, on models and KV layouts of our own, whose sizes add up to each sum in one way only."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ class Tensor:
 class Module:
     """Parameters, buffers, modules within, and attributes."""
 
-    def __init__(self, *inside: Module, weight: Tensor | None = None, buffer: Tensor | None = None, **more: Any) -> None:
+    def __init__(
+        self, *inside: Module, weight: Tensor | None = None, buffer: Tensor | None = None, **more: Any
+    ) -> None:
         self.inside, self.weight, self.buffer = inside, weight, buffer
         self.__dict__.update(more)
 
@@ -45,9 +47,11 @@ class Module:
             yield from module.modules()
 
     def parameters(self, recurse: bool) -> list[Tensor]:
+        assert not recurse
         return [self.weight] if self.weight else []
 
     def buffers(self, recurse: bool) -> list[Tensor]:
+        assert not recurse
         return [self.buffer] if self.buffer else []
 
 
@@ -92,7 +96,8 @@ def test_what_the_drafter_shares_with_the_model_is_the_models() -> None:
     """A module of the model itself, and a weight of its own over the same storage, as tied embeddings have."""
     embedding = Module(weight=Tensor(400))
     model = Module(embedding, Module(weight=Tensor(100), buffer=Tensor(8)))
-    small = Module(embedding, Module(weight=Tensor(0, of=embedding.weight)), Module(weight=Tensor(30), buffer=Tensor(2)))
+    tied = Module(weight=Tensor(0, of=embedding.weight))
+    small = Module(embedding, tied, Module(weight=Tensor(30), buffer=Tensor(2)))
     assert memory.weights(runner(model=model, drafter=drafter(model=small))) == {
         "model_weight_bytes": 508, "draft_weight_bytes": 32,
     }  # fmt: skip

@@ -321,6 +321,27 @@ def test_prefixes_say_both_hit_rates_with_their_parts(tmp_path: Path) -> None:
     assert reasons[0]["reason"] == "cached"
 
 
+def test_speculation_says_of_each_missing_figure_why(tmp_path: Path) -> None:
+    """Two tasks; the time to propose was seen in the steps of one, and no step tells what a draft token costs."""
+    drafts = table("""process        task  position  drafted_count  accepted_count  output_tokens  gap_ns  step_draft_ns
+                      engine_core-1  chat  1         40             10              50             9000    900
+                      engine_core-1  copy  1         40             30              70             9000    -""")
+    facts = table("""process   fact                 state  reason
+                     worker-1  worker.draft_memory  blind  no model here""")
+    build_run(tmp_path / "runs" / "r1", TABLES | {"speculation": drafts, "facts": facts})
+    done = pellucid(tmp_path, "speculation")
+    assert done.returncode == 0
+    assert [line.removeprefix("pellucid: ") for line in done.stderr.splitlines() if "blind" in line] == [
+        "blind: speedup: no steps without drafts to compare with, and no line through step time over tokens",
+        "blind: time of copy: no worker said how long it proposed",
+        "blind: memory: no model here",
+    ]
+    found = json.loads(pellucid(tmp_path, "speculation", "--where", "task = chat", "--json").stdout)
+    assert [(r["task"], r["accepted_ratio"], r["draft_time_ratio"]) for r in found["rows"]] == [("chat", 0.25, 0.1)]
+    assert found["rows"][0]["memory_note"] == "no model here"
+    assert found["units"]["speedup_ratio"] == "ratio"
+
+
 def test_blocks_are_summed_up_by_what_became_of_them(tmp_path: Path) -> None:
     lives = table("""process        tier    block_hash  cached_ns   last_used_ns  removed_ns  removed_reason  hits_count
                      engine_core-1  device  a           1000000000  1000000000    3000000000  evicted         0""")

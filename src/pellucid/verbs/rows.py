@@ -158,7 +158,8 @@ SPECULATION = {
     "task": _drafts(
         "speculation_tasks", "drafted_tokens DESC, task", "task", "drafted_tokens", "accepted_tokens",
         "position_accepted_ratios", "speedup_ratio", "speedup_low_ratio", "speedup_high_ratio", "basis",
-        "draft_time_ratio", "draft_memory_ratio", "token_ns", "without_ns", "drafted_steps_count", "matched_steps_count",
+        "draft_time_ratio", "draft_memory_ratio", "token_ns", "without_ns", "drafted_steps_count",
+        "matched_steps_count",
     ),
     "position": _drafts(
         "speculation_positions", "task NULLS LAST, position", "task", "position", "drafted_count", "accepted_count",

@@ -5,7 +5,8 @@
     lora      the batch's adapters        saying which token takes which adapter, and putting the adapters in place
 
 A part is one method or several, hooked on the classes that the first plan shows. Their time within a step is summed.
-Of what the engine does not have nothing is said; what it has under other names is blind. What a drafter holds, `memory`.
+Of what the engine does not have nothing is said; what it has under other names is blind. What a drafter holds is in
+`memory`.
 """
 
 from __future__ import annotations

@@ -18,4 +18,4 @@ SELECT process, dp_rank, draft_weight_bytes, weight_bytes, draft_kv_bytes, kv_by
        draft_bytes / nullif(held_bytes, 0) AS memory_ratio,
        CASE WHEN held_bytes IS NULL OR draft_bytes IS NULL
             THEN coalesce(blind, 'the probe that was there does not weigh drafters') END AS memory_note
-FROM s JOIN f USING (process);
+FROM f LEFT JOIN s USING (process);
