@@ -92,7 +92,8 @@ def test_help_loads_no_database_and_no_terminal_library(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["why", "run", "record", "top", "requests", "steps", "prefixes", "blocks", "runs", "doctor"]
+    "command", ["why", "run", "record", "top", "requests", "steps", "prefixes", "blocks", "speculation", "runs",
+                "doctor"]
 )
 def test_every_command_has_help(tmp_path: Path, command: str) -> None:
     done = pellucid(tmp_path, command, "--help")

@@ -16,7 +16,8 @@ from pellucid_probe.process import Fact, Process
 
 WEIGHTS, KV = "worker.draft_memory", "worker.draft_kv"
 LOOK_UP = ("ngram", "ngram_gpu", "suffix")      # methods without a model
-LAYERS = ("draft_attn_layer_names", "_draft_attn_layer_names", "attn_layer_names")     # newer runner, older, some older
+# Where a drafter names its layers: the newer runner's, the older's, and one of the older's that has a name of its own.
+LAYERS = ("draft_attn_layer_names", "_draft_attn_layer_names", "attn_layer_names")
 COLLECT = "compare the KV cache's size with and without speculation"
 
 Bytes = Dict[str, int]
