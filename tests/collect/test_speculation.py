@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from pellucid_probe import records
@@ -11,7 +12,9 @@ from pellucid_probe import records
 from pellucid.collect.engine_core import EngineCore
 from pellucid.collect.request import Request
 from pellucid.collect.speculation import TASKS, WINDOW_NS, Speculation
-from pellucid.store.schema import SPECULATION, STEPS
+from pellucid.store.read import RunReader, open_run
+from pellucid.store.schema import REQUESTS, SPECULATION, TABLES
+from pellucid.testing.build import build_run
 
 MS = 1_000_000
 STEP_NS = 10 * MS
@@ -60,9 +63,7 @@ class Core:
         return self.tables.get(table, [])
 
     def _append(self, table: str, row: tuple[Any, ...]) -> None:
-        names = {"speculation": SPECULATION.names(), "steps": STEPS.names()}.get(table)
-        if names:
-            self.tables.setdefault(table, []).append(dict(zip(names, row, strict=True)))
+        self.tables.setdefault(table, []).append(dict(zip(TABLES[table].names(), row, strict=True)))
 
     def _find(self, internal_id: str) -> Request:
         return self.requests.setdefault(internal_id, Request(internal_id))
@@ -163,3 +164,57 @@ def test_many_tasks_make_no_more_rows_and_nothing_is_left_out() -> None:
     assert sum(r["drafted_count"] for r in rows) == 50 * 2 + 250 * 3
     assert sum(r["output_tokens"] for r in firsts) == 300
     assert (firsts[-1]["gap_ns"], firsts[-1]["step_draft_tokens"]) == (5 * (300 - TASKS), 850 * (300 - TASKS))
+
+
+def recorded(core: Core, folder: Path) -> RunReader:
+    rows = core.rows()
+    assert rows
+    requests = [dict(zip(REQUESTS.names(), r.row({"process": "engine_core-1"}), strict=True))
+                for r in core.requests.values()]  # fmt: skip
+    return open_run(build_run(folder, {**core.tables, "requests": requests}))
+
+
+def mixed() -> Core:
+    """Three requests of two tasks. Drafts of two lengths, some kept whole, some in part, some not at all; steps without
+    any draft in between; one that is gone when its last draft's result comes."""
+    core = Core()
+    for number, task in ((1, "copy"), (2, "chat"), (3, "copy")):
+        core.add(number, task)
+    core.run({1: 8, 2: 8, 3: 8}, {})
+    core.run({1: 4, 2: 4, 3: 3}, {1: (3, 4), 2: (3, 1), 3: (2, 2)})
+    core.run({1: 1, 2: 1, 3: 1}, {})
+    core.run({1: 4, 2: 3, 3: 1}, {1: (3, 2), 2: (2, 3)})
+    core.run({1: 1, 2: 4, 3: 3}, {2: (3, 3), 3: (2, 3)})
+    core.core.take(records.FINISH, records.pack_finish((3, core.end_ns, 0, 8, 8, 0, "abort")))
+    core.run({1: 1, 2: 1, 3: 3}, {})
+    return core
+
+
+def test_a_requests_positions_are_those_of_its_drafts(tmp_path: Path) -> None:
+    found = recorded(mixed(), tmp_path).rows("SELECT * FROM speculation_requests ORDER BY request, position")
+    assert [(r["request_id"], r["task"], r["position"], r["drafted_count"], r["accepted_count"]) for r in found] == [
+        ("x-1", "copy", 1, 2, 2), ("x-1", "copy", 2, 2, 1), ("x-1", "copy", 3, 2, 1),
+        ("x-2", "chat", 1, 3, 2), ("x-2", "chat", 2, 3, 2), ("x-2", "chat", 3, 2, 0),
+        ("x-3", "copy", 1, 2, 2), ("x-3", "copy", 2, 2, 1),
+    ]  # fmt: skip
+    assert {r["note"] for r in found} == {None}
+
+
+def test_they_add_up_to_the_requests_totals_and_to_each_tasks_positions(tmp_path: Path) -> None:
+    run = recorded(mixed(), tmp_path)
+    totals = run.rows("""
+        SELECT request, drafted_tokens, accepted_tokens, sum(drafted_count) AS d, sum(accepted_count) AS a
+        FROM speculation_requests GROUP BY ALL ORDER BY request""")
+    assert [(t["drafted_tokens"], t["accepted_tokens"]) for t in totals] == [(6, 4), (8, 4), (4, 3)]
+    assert all((t["d"], t["a"]) == (t["drafted_tokens"], t["accepted_tokens"]) for t in totals)
+    columns = "task, position, sum(drafted_count) AS d, sum(accepted_count) AS a"
+    by_request, by_task = (run.rows(f"SELECT {columns} FROM {table} GROUP BY task, position ORDER BY task, position")
+                           for table in ("speculation_requests", "speculation"))  # fmt: skip
+    assert by_request == by_task
+
+
+def test_whether_a_request_that_was_gone_had_drafts_is_not_known() -> None:
+    core = mixed()
+    core.rows()
+    shares = [(r["step_tokens"], r["draft_tokens"]) for r in core.tables["step_runs"] if r["phase"] == "discarded"]
+    assert shares == [(3, None)]

@@ -18,6 +18,7 @@ from pellucid.store.read import RunReader, open_run
 from pellucid.testing.accounting import LAWS, broken
 from pellucid.testing.traffic import Ask, send
 from tests.engine.fact_table import committed_facts
+from tools.real_engine import MODELS, dtype
 from tools.recording import serve
 from tools.scenarios import CONTEXT, GEMMA, WORD, drafts, user
 from tools.traffic.prompts import story
@@ -100,6 +101,34 @@ def test_positions_add_up_to_the_requests_of_each_task(drafted: Drafted) -> None
         task: (sum(d for d, _ in positions.values()), sum(a for _, a in positions.values()))
         for task, positions in drafted.counts().items()
     }
+
+
+def test_each_requests_positions_add_up_to_it_and_to_its_task(drafted: Drafted) -> None:
+    rows = drafted.run.rows("SELECT * FROM speculation_requests")
+    by_request: dict[str, list[int]] = {}
+    by_task: Counts = {}
+    for r in rows:
+        total = by_request.setdefault(r["request_id"], [r["drafted_tokens"], r["accepted_tokens"]])
+        total[0] -= r["drafted_count"]
+        total[1] -= r["accepted_count"]
+        positions = by_task.setdefault(r["task"], {})
+        d, a = positions.get(r["position"], (0, 0))
+        positions[r["position"]] = (d + r["drafted_count"], a + r["accepted_count"])
+    assert len(by_request) > 8
+    assert {tuple(left) for left in by_request.values()} == {(0, 0)}
+    assert by_task == drafted.counts()
+
+
+def test_n_grams_hold_nothing_and_that_was_looked_at(drafted: Drafted) -> None:
+    held = drafted.run.one("SELECT * FROM drafter_memory")
+    assert (held["draft_weight_bytes"], held["draft_kv_bytes"], held["memory_ratio"]) == (0, 0, 0)
+    assert held["weight_bytes"] > 0.99 * (MODELS / GEMMA / "model.safetensors").stat().st_size * item_ratio()
+    assert held["kv_bytes"] == drafted.run.one("SELECT max(kv_cache_bytes) AS n FROM sources")["n"]
+
+
+def item_ratio() -> int:
+    """The file has two bytes a number."""
+    return {"bfloat16": 1, "float32": 2}[dtype()]
 
 
 def test_the_engine_counts_the_same_drafts(drafted: Drafted) -> None:

@@ -83,8 +83,8 @@ def test_every_table_keeps_nulls_and_values(tmp_path: Path) -> None:
     assert steps_of(tmp_path) == [None]
 
 
-@pytest.mark.parametrize("bad", [("x",), (*share(2)[:-1], "decode", 9), ("p", "seven", 2, 2, 1, 2, 1, "decode"),
-                                 ("p", 2**70, 2, 2, 1, 2, 1, "decode")])  # fmt: skip
+@pytest.mark.parametrize("bad", [("x",), (*share(2)[:-1], "decode", 9), ("p", "seven", 2, 2, 1, 2, 1, 0, "decode"),
+                                 ("p", 2**70, 2, 2, 1, 2, 1, 0, "decode")])  # fmt: skip
 def test_a_row_that_does_not_fit_is_left_out_and_counted(tmp_path: Path, bad: tuple[object, ...]) -> None:
     w = writer(tmp_path)
     for row in (share(1), bad, share(3)):

@@ -24,7 +24,7 @@ def writer(folder: Path, clock: Hand | None = None, limits: Limits | None = None
 
 
 def share(step: int) -> Row:
-    return ("engine_core-1", 7, step, step, 1, step, 1, "decode")
+    return ("engine_core-1", 7, step, step, 1, step, 1, 0, "decode")
 
 
 def sealed(folder: Path, *batches: range) -> list[Path]:

@@ -92,7 +92,8 @@ def test_help_loads_no_database_and_no_terminal_library(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["why", "run", "record", "top", "requests", "steps", "prefixes", "blocks", "runs", "doctor"]
+    "command", ["why", "run", "record", "top", "requests", "steps", "prefixes", "blocks", "speculation", "runs",
+                "doctor"]
 )
 def test_every_command_has_help(tmp_path: Path, command: str) -> None:
     done = pellucid(tmp_path, command, "--help")
@@ -319,6 +320,27 @@ def test_prefixes_say_both_hit_rates_with_their_parts(tmp_path: Path) -> None:
     assert "an endless cache would have found 960" in done.stderr
     reasons = json.loads(pellucid(tmp_path, "prefixes", "--by", "reason", "--json").stdout)["rows"]
     assert reasons[0]["reason"] == "cached"
+
+
+def test_speculation_says_of_each_missing_figure_why(tmp_path: Path) -> None:
+    """Two tasks; the time to propose was seen in the steps of one, and no step tells what a draft token costs."""
+    drafts = table("""process        task  position  drafted_count  accepted_count  output_tokens  gap_ns  step_draft_ns
+                      engine_core-1  chat  1         40             10              50             9000    900
+                      engine_core-1  copy  1         40             30              70             9000    -""")
+    facts = table("""process   fact                 state  reason
+                     worker-1  worker.draft_memory  blind  no model here""")
+    build_run(tmp_path / "runs" / "r1", TABLES | {"speculation": drafts, "facts": facts})
+    done = pellucid(tmp_path, "speculation")
+    assert done.returncode == 0
+    assert [line.removeprefix("pellucid: ") for line in done.stderr.splitlines() if "blind" in line] == [
+        "blind: speedup: no steps without drafts to compare with, and no line through step time over tokens",
+        "blind: time of copy: no worker said how long it proposed",
+        "blind: memory: no model here",
+    ]
+    found = json.loads(pellucid(tmp_path, "speculation", "--where", "task = chat", "--json").stdout)
+    assert [(r["task"], r["accepted_ratio"], r["draft_time_ratio"]) for r in found["rows"]] == [("chat", 0.25, 0.1)]
+    assert found["rows"][0]["memory_note"] == "no model here"
+    assert found["units"]["speedup_ratio"] == "ratio"
 
 
 def test_blocks_are_summed_up_by_what_became_of_them(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pellucid.core.errors import AskedWrongly, CannotAnswer
 from pellucid.core.table import rows as table
 from pellucid.testing.build import build_run
-from pellucid.verbs.rows import BLOCKS, PREFIXES, REQUESTS, STEPS, Listing, Query, rows
+from pellucid.verbs.rows import BLOCKS, PREFIXES, REQUESTS, SPECULATION, STEPS, Listing, Query, rows
 
 TABLES = {
     "sources": table("""process        role         start_ns
@@ -127,13 +127,27 @@ def test_prefixes_are_listed_by_family_with_units(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("listing", [*PREFIXES.values(), *BLOCKS.values()], ids=[*PREFIXES, *BLOCKS])
+DRAFTS = {
+    "speculation": table("""process        task  position  drafted_count  accepted_count  output_tokens  gap_ns
+                            engine_core-1  chat  1         4              1               5              9000"""),
+    "step_runs": table("""process        request  first_step  last_step  output_tokens  draft_tokens
+                          engine_core-1  1        1           1          2              1"""),
+}
+
+
+@pytest.mark.parametrize(
+    "listing", [*PREFIXES.values(), *BLOCKS.values(), *SPECULATION.values()], ids=[*PREFIXES, *BLOCKS, *SPECULATION]
+)
 def test_what_a_list_shows_and_orders_by_is_there(tmp_path: Path, listing: Listing) -> None:
     lives = table("""process        tier    block_hash  cached_ns  removed_ns  removed_reason
                      engine_core-1  device  a           0          5           evicted
                      engine_core-1  device  a           7          -           -""")
     evicted = [{**row, "evicted_by": 2} for row in LOOKUPS]
-    run = build_run(tmp_path / "run", TABLES | {"prefix_lookups": evicted, "kv_residency": lives})
+    held = table("""process        fact                 state
+                    engine_core-1  worker.draft_memory  visible""")
+    run = build_run(
+        tmp_path / "run", TABLES | DRAFTS | {"prefix_lookups": evicted, "kv_residency": lives, "facts": held}
+    )
     found = rows(run, listing, Query(columns=listing.shown))
     assert found.rows
     assert set(found.rows[0]) == set(listing.shown)

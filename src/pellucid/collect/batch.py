@@ -88,7 +88,7 @@ class Batch:
             request.first("first_step", span.first_step)
             request.fields["last_step"] = self.last_step
             self.emit((self.process, request.number, span.first_step, self.last_step, span.tokens,
-                       span.first_position, span.output_tokens, span.phase))  # fmt: skip
+                       span.first_position, span.output_tokens, span.draft_tokens, span.phase))  # fmt: skip
         request.span = None
 
     def close_all(self) -> None:
@@ -180,7 +180,7 @@ class Batch:
         drafted, produced = self.drafts[request.number]
         accepted = max(0, produced - 1)
         self.close(request)
-        request.span = Span(step, tokens, position, produced, "decode")
+        request.span = Span(step, tokens, position, produced, "decode", drafted)
         if request.prompt_tokens is not None and request.outputs == 0 and produced:
             self.firsts.append(request)
         last, self.last_step = self.last_step, step
@@ -199,7 +199,7 @@ class Batch:
         self.close(request)
         request.add("scheduled_tokens", tokens)
         request.add("discarded_tokens", tokens)
-        self.emit((self.process, request.number, step, step, tokens, position, 0, "discarded"))
+        self.emit((self.process, request.number, step, step, tokens, position, 0, None, "discarded"))
 
     def _unknown(self, request: Request, step: int, tokens: int, terms: Terms) -> bool:
         """In the batch, but its admission was not seen. A single token is a decode; more could be anything."""

@@ -27,6 +27,7 @@ class Span:
     first_position: int
     output_tokens: int
     phase: str
+    draft_tokens: int = 0                # drafted tokens among `tokens`
     decoding: bool = field(init=False)   # an ordinary decode: one token computed, one sampled
 
     def __post_init__(self) -> None:

@@ -17,6 +17,7 @@ from pellucid.collect.facts import blind, fact_row
 from pellucid.store.schema import SOURCES
 from pellucid.store.write import Row
 
+SIZES = ("kv_cache_bytes", "model_weight_bytes", "draft_weight_bytes", "worker_kv_bytes", "draft_kv_bytes")
 ROLES = ("frontend", "worker", "engine_core")   # the order in which rings are read; see loop.py
 
 
@@ -75,7 +76,7 @@ class Source:
             **self.provenance(), "role": d.get("role", self.role), "engine_version": d.get("engine_version") or None,
             "python_version": d.get("python_version"), "probe_version": d.get("probe_version"),
             "model": d.get("config", {}).get("model"), "config_json": json.dumps(d.get("config", {})),
-            "kv_cache_bytes": d.get("config", {}).get("kv_cache_bytes"),
+            **{name: d.get("config", {}).get(name) for name in SIZES},
             "context_blocks_count": d.get("config", {}).get("kv_context_blocks"),
             "pid": self.pid, "start_ns": d.get("start_ns"),
             "anchor_mono_ns": anchor[0], "anchor_wall_ns": anchor[1],

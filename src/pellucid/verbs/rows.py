@@ -153,6 +153,34 @@ KERNELS = {
 }  # fmt: skip
 
 
+
+def _drafts(view: str, order: str, *shown: str) -> Listing:
+    return Listing("drafts", view, "NULL", order, beside="", facts=frozenset(("step.composition",)),
+                   moments=frozenset(), shown=shown)  # fmt: skip
+
+
+SPECULATION = {
+    "task": _drafts(
+        "speculation_tasks", "drafted_tokens DESC, task", "task", "drafted_tokens", "accepted_tokens",
+        "position_accepted_ratios", "speedup_ratio", "speedup_low_ratio", "speedup_high_ratio", "basis",
+        "draft_time_ratio", "draft_memory_ratio", "token_ns", "without_ns", "drafted_steps_count",
+        "matched_steps_count",
+    ),
+    "position": _drafts(
+        "speculation_positions", "task NULLS LAST, position", "task", "position", "drafted_count", "accepted_count",
+        "accepted_ratio",
+    ),
+    "request": _drafts(
+        "speculation_requests", "process, request, position", "request_id", "task", "position", "drafted_count",
+        "accepted_count", "accepted_ratio", "drafted_tokens", "accepted_tokens", "note",
+    ),
+    "worker": _drafts(
+        "drafter_memory", "process", "process", "draft_bytes", "held_bytes", "memory_ratio", "draft_weight_bytes",
+        "weight_bytes", "draft_kv_bytes", "kv_bytes", "memory_note",
+    ),
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     where: str | None = None

@@ -1,4 +1,4 @@
-"""Worker: wall time of each step's forward pass and sampling, and of parts of it (parts.py), graph mode and padding.
+"""Worker: wall time of each step's forward pass and sampling, and of parts of it (parts), graph mode and padding.
 
 The step's number arrives on the plan. Sampling is a call of its own in some versions and part of `execute_model` in
 others; it is hooked on the worker's class when the first plan shows which class that is. So are the parts.

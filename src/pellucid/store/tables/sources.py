@@ -18,6 +18,10 @@ SOURCES = Table("sources", "a process that writes rows", (
         pid: process id
         context_blocks_count: KV blocks with which a request as long as it may be can run; null where unknown
         kv_cache_bytes: memory of the engine core's KV cache, on each device; null where the engine does not say
+        model_weight_bytes: parameters and buffers of the model in this worker; null without speculation, or not seen
+        draft_weight_bytes: those of the drafter that are not the model's; 0 where it has no model, null as above
+        worker_kv_bytes: KV cache of all layers in this worker; null as above
+        draft_kv_bytes: KV cache of the drafter's layers in this worker; 0 where it has none, null as above
         start_ns: probe loaded
         anchor_mono_ns: CLOCK_MONOTONIC …
         anchor_wall_ns: … and UNIX time at one moment

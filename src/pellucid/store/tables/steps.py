@@ -67,6 +67,7 @@ STEP_RUNS = Table("step_runs", "consecutive steps in which a request had the sam
         step_tokens: tokens computed for it in each of these steps
         first_position: position of the first token computed
         output_tokens: tokens sampled for it in each of these steps
+        draft_tokens: drafted tokens among step_tokens; the first output_tokens - 1 were kept; null where not seen
         """),
     *columns("phase: prefill, decode, recompute, or discarded (its request was gone when the result came)", STR),
 ), raw=True)  # fmt: skip

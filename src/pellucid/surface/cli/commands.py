@@ -8,7 +8,7 @@ from typing import Protocol
 from pellucid.surface.cli import doctor, record, run, top, why
 from pellucid.surface.cli.captures import classify, compare, export, profile
 from pellucid.surface.cli.intake import attach, load
-from pellucid.surface.cli.lists import blocks, experts, kernels, prefixes, requests, runs, steps
+from pellucid.surface.cli.lists import blocks, experts, kernels, prefixes, requests, runs, speculation, steps
 from pellucid.surface.cli.loop import audit, fidelity, live, replay, report, trial, trials, tune, undo, workload
 from pellucid.surface.cli.predict import command as predict
 
@@ -25,6 +25,7 @@ class Command(Protocol):
 
 
 COMMANDS: tuple[Command, ...] = (
-    why, run, record, attach, load, profile, top, requests, steps, prefixes, blocks, experts, kernels, compare,
-    classify, export, runs, workload, predict, replay, trial, fidelity, tune, trials, report, undo, audit, live, doctor,
+    why, run, record, attach, load, profile, top, requests, steps, prefixes, blocks, experts, speculation, kernels,
+    compare, classify, export, runs, workload, predict, replay, trial, fidelity, tune, trials, report, undo, audit,
+    live, doctor,
 )  # fmt: skip

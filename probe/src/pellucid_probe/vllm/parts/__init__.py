@@ -5,7 +5,8 @@
     lora      the batch's adapters        saying which token takes which adapter, and putting the adapters in place
 
 A part is one method or several, hooked on the classes that the first plan shows. Their time within a step is summed.
-Of what the engine does not have nothing is said; what it has under other names is blind.
+Of what the engine does not have nothing is said; what it has under other names is blind. What a drafter holds is in
+`memory`.
 """
 
 from __future__ import annotations
@@ -15,11 +16,9 @@ from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 from pellucid_probe import records
 from pellucid_probe.guard import Hook, StepAfter, StepHook, Target
 from pellucid_probe.process import Process
+from pellucid_probe.vllm.parts import memory
 
 DRAFT_TIME, ENCODER_TIME, LORA_TIME = "worker.draft_time", "worker.encoder_time", "worker.lora_time"
-DRAFT_MEMORY = "worker.draft_memory"
-NO_DRAFT_MEMORY = ("the engine counts what the drafter holds with the model",
-                   "compare the KV cache's size with and without speculation")  # fmt: skip
 
 Calls = List[Tuple[Any, str, Tuple[str, ...]]]      # whose class has it, method, leading parameters
 
@@ -81,7 +80,7 @@ class Parts:
             if part.there(runner):
                 self._hook(place, part, runner)
         if PARTS[0].there(runner):
-            self.process.blind(DRAFT_MEMORY, *NO_DRAFT_MEMORY)
+            memory.note(self.process, runner)
 
     def begin(self) -> None:
         """A step begins. Only called where something is timed."""
