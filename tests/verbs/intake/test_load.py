@@ -41,7 +41,9 @@ def test_a_log_is_known_packed_or_not_and_by_no_name(log: Path, tmp_path: Path) 
 REFUSED = r"is empty|Known: kv event capture, kv event, kernel trace, log|is JSON, but no trace"
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00\x01\x02", b"a text of\nno log\n", b"{}", b"# TYPE x counter\nx 1\n"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00\x01\x02", b"a text of\nno log\n", b"{}", b"# TYPE x counter\nx 1\n", b"x gauge\ny\n"]
+)
 def test_what_is_nothing_we_know_is_refused_before_a_run_is_made(tmp_path: Path, content: bytes, log: Path) -> None:
     (tmp_path / "odd").write_bytes(content)
     with pytest.raises(AskedWrongly, match=REFUSED):
@@ -84,6 +86,33 @@ def test_real_events_load_and_their_hashes_are_keyed(tmp_path: Path) -> None:
     event = json.loads(shared_data(names[1]).read_text())
     hashes = open_run(loaded.folder).rows("SELECT block_hash AS h FROM kv_residency WHERE process LIKE '%.json'")
     assert len(hashes) == 25 and not {r["h"] for r in hashes} & {f"{h:016x}" for h in event["block_hashes"]}
+
+
+def test_pages_before_and_after_a_load_say_what_its_client_counted(tmp_path: Path) -> None:
+    loaded = load([shared_data("prometheus/dsv4_b1_gb300/c4_prom.json.gz")], RecordInto(tmp_path))
+    client = json.loads(shared_data("perf_runs/dsv4_b1_gb300/conc4.json").read_text())
+    assert [(r["format"], r["engine"], r["model"], r["kinds"]["damaged"]) for r in loaded.rows] == [
+        ("pair of metrics pages", "vllm", "dsv4", 0)]  # fmt: skip
+    run = open_run(loaded.folder)
+    grown = {r["metric"]: r["n"] for r in run.rows(
+        "SELECT metric, sum(value)::BIGINT AS n FROM metrics WHERE kind = 'counter' GROUP BY metric")}  # fmt: skip
+    assert (grown["finished_count"], grown["prompt_tokens"], grown["output_tokens"]) == (
+        client["completed_turns"], client["input_tokens_total"], client["output_tokens_total"])  # fmt: skip
+    times = "SELECT DISTINCT start_ns IS NULL AS s, end_ns IS NULL AS e FROM metrics ORDER BY e"
+    assert run.rows(times) == [{"s": True, "e": False}, {"s": True, "e": True}]
+
+
+def test_a_pair_that_was_cut_loads_with_what_is_whole(tmp_path: Path) -> None:
+    packed = shared_data("prometheus/dsv4_b1_gb300/c4_prom.json.gz").read_bytes()
+    (tmp_path / "cut").write_bytes(packed[: len(packed) * 3 // 4])
+    loaded = load([tmp_path / "cut"], RecordInto(tmp_path / "home"))
+    assert loaded.rows[0]["kinds"]["damaged"] == 1
+    assert 0 < loaded.rows[0]["kinds"]["mapped"] < 2 * 445
+
+
+def test_a_list_of_names_is_refused_with_what_it_lacks(tmp_path: Path) -> None:
+    with pytest.raises(AskedWrongly, match=r"a list of 36 metric names without their values\. Try: curl"):
+        load([shared_data("prometheus/vllm_metric_families_v0.26.0.txt")], RecordInto(tmp_path))
 
 
 def test_the_command_prints_what_it_found(
