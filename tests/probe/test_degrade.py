@@ -14,7 +14,7 @@ from pellucid_probe import records
 from pellucid_probe.guard import MAX_ERRORS, Target
 from pellucid_probe.process import Process
 from pellucid_probe.ring import SEGMENT_BYTES, RingReader
-from pellucid_probe.vllm import arm, config, engine_core, frontend, worker
+from pellucid_probe.vllm import arm, config, engine_core, frontend, parts, worker
 from pellucid_probe.vllm.offline import plan
 
 from tests.probe import stub_engine
@@ -26,7 +26,8 @@ from tools.wheel.reads import READS, SCHEDULER, Read
 from tools.wheel.source import open_source
 
 ROLES = {"frontend": frontend.Frontend, "engine_core": engine_core.EngineCore, "worker": worker.Worker}
-NEVER = {"worker.device_time"}      # blind in every version
+NEVER = set(plan.NEVER)             # blind in every version
+WITH_A_PLAN = set(parts.TARGETS)    # a process tells of them when its first step comes: tests/probe/test_parts.py
 CONFIG = SimpleNamespace(
     parallel_config=SimpleNamespace(data_parallel_rank=0),
     cache_config=SimpleNamespace(enable_prefix_caching=True, block_size=16),
@@ -76,7 +77,7 @@ def test_an_engine_with_every_name_shows_every_fact(process: Process) -> None:
     with stub_engine.imported(source()):
         seen = hooked(process)
     assert {fact: reason for fact, reason in seen.items() if reason} == {}
-    assert {fact for role in plan.ROLES.values() for fact in role} <= seen.keys()
+    assert {fact for role in plan.ROLES.values() for fact in role} - WITH_A_PLAN <= seen.keys()
 
 
 @pytest.mark.parametrize(("change", "target"), CHANGES, ids=[f"{t.name} {next(iter(c))}" for c, t in CHANGES])
@@ -86,7 +87,7 @@ def test_a_name_that_changed_blinds_its_own_facts_and_no_other(
     with stub_engine.imported(source(**change)):  # type: ignore[arg-type]
         seen = hooked(process)
     blind = {fact: reason for fact, reason in seen.items() if reason}
-    assert blind.keys() == relying_on(target)
+    assert blind.keys() == relying_on(target) - WITH_A_PLAN
     assert {reason for reason in blind.values() if target.name not in reason} == set()
 
 

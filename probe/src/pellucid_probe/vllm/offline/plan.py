@@ -15,13 +15,13 @@ import sys
 from typing import Any, Callable, Dict, Tuple
 
 from pellucid_probe.guard import Target
-from pellucid_probe.vllm import engine_core, frontend, kv, live, worker
+from pellucid_probe.vllm import engine_core, frontend, kv, live, parts, worker
 from pellucid_probe.vllm.config import engine_version
 
 ROLES: Dict[str, Dict[str, Tuple[Target, ...]]] = {
     "frontend": {**frontend.TARGETS, **live.FRONT_TARGETS},
     "engine_core": {**engine_core.TARGETS, "kv.lives": (kv.CLEAR,)},
-    "worker": worker.TARGETS,
+    "worker": {**worker.TARGETS, **parts.TARGETS},
 }
 # Seen with others, and blind when one of them is; each comes after those.
 WITH: Dict[str, Tuple[str, ...]] = {
@@ -31,8 +31,13 @@ WITH: Dict[str, Tuple[str, ...]] = {
     "kv.blocks": ("step.times", "core.config"),
     **dict.fromkeys(live.CORE_FACTS, ("step.times", "core.config")),
     "worker.padded_tokens": ("worker.graph_mode",),
+    **dict.fromkeys(parts.TARGETS, ("worker.times",)),
     "kv.lives": ("kv.flow", "kv.blocks", "request.freed", "request.queued"),
 }
+# Seen in no version: why, and what to do instead.
+NEVER: Dict[str, Tuple[str, str]] = {
+    worker.DEVICE_TIME: worker.NO_DEVICE_CLOCK, parts.DRAFT_MEMORY: parts.NO_DRAFT_MEMORY,
+}  # fmt: skip
 COLLECT = "use an engine version of the tested table, or report this one"
 
 Fault = Callable[[str, Tuple[Target, ...]], str]
@@ -69,10 +74,8 @@ def facts(fault: Fault) -> Dict[str, Any]:
         own = found.get(fact) or _fact(found[others[0]]["role"], fault(fact, ()), [])
         reasons = [own["reason"], *(found[other]["reason"] for other in others)]
         found[fact] = _fact(own["role"], next(filter(None, reasons), ""), own["hooks"])
-    found["worker.device_time"] = {
-        "role": "worker", "state": "blind", "reason": worker.NO_DEVICE_CLOCK,
-        "collect": "on a CPU there is none; on a GPU capture a profile", "hooks": [],
-    }  # fmt: skip
+    for fact, (reason, collect) in NEVER.items():
+        found[fact] = {**_fact("worker", reason, []), "collect": collect}
     return found
 
 
