@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from pellucid_probe import records
+from pellucid_probe import kv_records, records
 from pellucid_probe.guard import MAX_ERRORS, Target
 from pellucid_probe.process import Process
 from pellucid_probe.ring import SEGMENT_BYTES, RingReader
@@ -137,6 +137,32 @@ def test_a_step_is_recorded_without_what_the_scheduler_does_not_have(
     assert [records.unpack_step(payload).seen for payload in told] == [ALL - unseen] * STEPS
     assert process.errors_count() == 0
     assert core.steps.seen == ALL - unseen
+
+
+IMAGE = SimpleNamespace(identifier="cat", mm_position=SimpleNamespace(offset=1))
+
+
+@pytest.mark.parametrize(("shown", "inputs", "reason"), [
+    ({"mm_features": []}, [], ""), ({"mm_features": [IMAGE]}, [1], ""), ({}, None, "mm_features"),
+    ({"mm_features": [SimpleNamespace(identifier="cat")]}, None, "mm_position"),
+], ids=["text", "an image", "no features", "a feature of another kind"])  # fmt: skip
+def test_an_engine_that_does_not_show_its_images_costs_that_fact_only(
+    process: Process, shown: dict[str, list[SimpleNamespace]], inputs: list[int] | None, reason: str
+) -> None:
+    params = SimpleNamespace(extra_args=None, temperature=1.0, top_p=1.0, top_k=0, seed=None)
+    request = SimpleNamespace(
+        request_id="r", client_index=0, num_prompt_tokens=2, max_tokens=1, sampling_params=params,
+        block_hashes=[b"h" * 8] * 2, prompt_token_ids=[3, 4], **shown)  # fmt: skip
+    with stub_engine.imported(source()):
+        engine_core.EngineCore(process)
+        importlib.import_module(engine_core.INIT.module).Scheduler(CONFIG).add_request(request)
+    process.outbox.flush()
+    told = RingReader(f"{process.where}/{process.name}.ring").poll()
+    (prompt,) = [kv_records.unpack_prompt(payload) for kind, payload in told if kind == kv_records.KV_PROMPT]
+    assert (None if prompt.inputs is None else [at for at, _ in prompt.inputs]) == inputs
+    assert reason in process.facts["kv.multimodal"].reason
+    assert {fact for fact, seen in process.facts.items() if seen.reason} == ({"kv.multimodal"} if reason else set())
+    assert process.errors_count() == 0
 
 
 @pytest.mark.parametrize(("change", "target"), CHANGES, ids=[f"{t.name} {next(iter(c))}" for c, t in CHANGES])

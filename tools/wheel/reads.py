@@ -74,6 +74,11 @@ READS: dict[str, tuple[Read, ...]] = {
         Read(*REQUEST, ("block_hashes", "prompt_token_ids")), Read(*NEW, ("block_ids",)),
         Read(*CACHED, ("new_block_ids",)),
     ),
+    "kv.multimodal": (
+        Read(*REQUEST, ("mm_features",)),
+        Read("vllm.multimodal.inputs", "MultiModalFeatureSpec", ("identifier", "mm_position")),
+        Read("vllm.multimodal.inputs", "PlaceholderRange", ("offset",)),
+    ),
     "worker.times": (Read("vllm.v1.worker.worker_base", "WorkerWrapperBase", ("worker",)),),
     "worker.graph_mode": (Read(*FORWARD, ("cudagraph_runtime_mode",)),),
     "worker.padded_tokens": (

@@ -33,6 +33,7 @@ WITH: Dict[str, Tuple[str, ...]] = {
     "worker.padded_tokens": ("worker.graph_mode",),
     **dict.fromkeys(parts.TARGETS, ("worker.times",)),
     "kv.lives": ("kv.flow", "kv.blocks", "request.freed", "request.queued"),
+    engine_core.MULTIMODAL: ("kv.lives",),
 }
 # Seen in no version: why, and what to do instead.
 NEVER: Dict[str, Tuple[str, str]] = {
