@@ -41,7 +41,7 @@ class Lives:
         self._prompts[number] = whole
         fields = (number, self.block_tokens, length, int(skipped), self._keyed(salt), self._keyed(lora))
         prints = self._prints(tokens, whole) if tokens is not None else []
-        placed = self._placed(inputs) if inputs else inputs
+        placed = None if inputs is None else self._placed(inputs)
         return [(kv.KV_PROMPT, kv.pack_prompt(fields, [_short(h) for h in hashes[:whole]], prints, placed))]
 
     def admitted(self, request: int, step: int, blocks: Iterable[Sequence[int]]) -> List[Record]:
