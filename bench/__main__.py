@@ -22,6 +22,7 @@ COMMANDS: dict[str, list[str]] = {
     "expert_cost": [str(ENGINE), str(HERE / "expert_cost.py")],
     "recorder_day": [str(OURS), str(HERE / "recorder_day.py"), "--steps", "400000"],
     "engine_overhead": [str(OURS), "-m", "bench.engine_overhead"],
+    "overhead_in_stream": [str(OURS), "-m", "bench.overhead_in_stream"],
     "capture_cost": [str(OURS), "-m", "bench.capture_cost"],
     "classify_speed": [str(OURS), str(HERE / "classify_speed.py")],
     "kineto_speed": [str(OURS), str(HERE / "trace/kineto_speed.py")],

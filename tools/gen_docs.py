@@ -187,19 +187,29 @@ def facts_page() -> str:
     columns = sorted({_version(s) for f in facts().values() for s in f.seen})
     rows = []
     for name, fact in facts().items():
-        states = {_version(s): s.state for s in fact.seen}
+        states = {_version(s): _state(s) for s in fact.seen}
         meaning = fact.meaning + (f" (only with {fact.only_with})" if fact.only_with else "")
         rows.append((f"`{name}`", fact.role, meaning, *(states.get(c, "not tried") for c in columns)))
     head = (
-        "# Facts\n\nWhat each process of an engine shows. A test on the real engine fails on any difference. Where it "
-        "says *by signatures* nothing ran: the names, parameters and attributes the hooks need were looked up in the "
-        "engine's wheel, as `python -m tools.check_wheel VERSION` does for any version.\n\n"
+        "# Facts\n\nWhat each process of an engine shows. Tests compare the table with real engines (0.32, 0.28), with "
+        "the recordings of 0.24 on H200s and with wheels, and fail on any difference. Where it says *by signatures* "
+        "nothing ran: the names, parameters and attributes the hooks need were looked up in the engine's wheel, as "
+        "`python -m tools.check_wheel VERSION` does for any version.\n\n*Visible* is what the hooks of some process "
+        "see. Where the probe's cost is above its budget it first samples and then sheds what it can do without "
+        "(`worker.times`, `worker.graph_mode`, `worker.padded_tokens`, experts, times of parts). So a recording can "
+        "say of a visible fact that it was blind for a while, and why: some of those on H200s do. Ranks that would say "
+        "what the first rank of their group says are blind throughout.\n\n"
     )
     return GENERATED + head + table(("fact", "process", "meaning", *columns), rows)
 
 
 def _version(seen: Seen) -> str:
-    return f"{seen.engine} {seen.version} " + ("by signatures" if seen.basis == "signatures" else seen.device)
+    return f"{seen.engine} {seen.version} " + ("by signatures" if seen.device == "any" else seen.device)
+
+
+def _state(seen: Seen) -> str:
+    """Where the column does not say already that nothing ran, the cell does."""
+    return seen.state + (", by signatures" if seen.basis == "signatures" and seen.device != "any" else "")
 
 
 def observations_page() -> str:

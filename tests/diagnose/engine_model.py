@@ -213,7 +213,7 @@ class Core:
 
     def _look_up(self, r: Live, now_ms: float) -> None:
         whole = r.ask.prompt // BLOCK * BLOCK
-        none = dict.fromkeys(("cached", "evicted", "salt", "lora", "tokenisation", "skipped"), 0)
+        none = dict.fromkeys(("cached", "evicted", "salt", "lora", "multimodal", "tokenisation", "skipped"), 0)
         self.rows["prefix_lookups"].append({
             "request": r.number, "time_ns": _ns(now_ms), "prompt_tokens": r.ask.prompt,
             "family": f"f{r.number}" if whole else None, "miss_reason": "never_seen" if whole else None,

@@ -53,6 +53,7 @@ FOUND: dict[str, dict[str, Any]] = {
     },
     "prefix.never_shareable": {
         "prompt_tokens": 1000, "cached_tokens": 200, "salt_tokens": 400, "tokenisation_tokens": 0,
+        "multimodal_tokens": 900,
         "shared_tail_tokens": 0, "block_tokens": 128, "request_prefill_ns": 50, "request_ttft_ns": 100,
     },
     "kv.too_small": {

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from pellucid.collect.kv.misses import REASONS
 from pellucid.store.read import RunReader, open_run
 from pellucid.testing.accounting import LAWS, broken
 from pellucid.testing.traffic import Ask, Reply, send
@@ -21,13 +22,17 @@ from tools.recording import serve
 from tools.traffic.prompts import tokens
 
 MODEL, OUTPUT = "tiny-sighted", 8
-IMAGE_TOKENS, PROMPT = 8, 20
+IMAGE_TOKENS, PROMPT, PAGE = 8, 20, 100
 TOLD_S = 3.0      # the worker is killed at the end; what it said of itself and its last steps is read before
 CHAT = "/v1/chat/completions"
 FLAGS = ("--max-model-len", "1024", "--max-num-seqs", "8", "--block-size", "32")
 RED, BLUE = (200, 0, 0), (0, 0, 200)
-# Name, and the colour of its image. One after the other.
-SCRIPT = (("first", None), ("red", RED), ("words", None), ("blue", BLUE), ("same", RED), ("more", None))
+# Name, and the colour of its image. One after the other; pages have the same text, the others one of their own each.
+SCRIPT = (("first", None), ("red", RED), ("words", None), ("blue", BLUE), ("same", RED), ("more", None),
+          ("page.red", RED), ("page.blue", BLUE), ("page.same", RED))  # fmt: skip
+# Of the pages, in tokens; a block is 32 of them.
+MISSES = {"page.red": {"never_seen": 96, "tail": 12}, "page.blue": {"multimodal": 96, "tail": 12},
+          "page.same": {"cached": 96, "tail": 12}}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -51,7 +56,8 @@ def picture(colour: tuple[int, int, int]) -> str:
 
 def ask(index: int) -> Ask:
     name, colour = SCRIPT[index]
-    content: list[dict[str, object]] = [{"type": "text", "text": tokens(random.Random(index), PROMPT)}]
+    text = tokens(random.Random(len(SCRIPT)), PAGE) if name in MISSES else tokens(random.Random(index), PROMPT)
+    content: list[dict[str, object]] = [{"type": "text", "text": text}]
     if colour is not None:
         content.insert(0, {"type": "image_url", "image_url": {"url": picture(colour)}})
     messages = [{"role": "user", "content": content}]
@@ -75,7 +81,7 @@ def sighted(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
 def test_all_are_answered_and_an_image_is_so_many_tokens(sighted: Sighted) -> None:
     assert [(r.ok, r.output_tokens, r.error) for r in sighted.replies] == [(True, OUTPUT, "")] * len(SCRIPT)
     assert [r.prompt_tokens for r in sighted.replies] == [
-        PROMPT + (IMAGE_TOKENS if colour is not None else 0) for _, colour in SCRIPT
+        (PAGE if name in MISSES else PROMPT) + (IMAGE_TOKENS if colour is not None else 0) for name, colour in SCRIPT
     ]
 
 
@@ -96,6 +102,16 @@ def test_the_encoder_works_in_the_first_step_of_a_request_with_a_new_image_and_i
         JOIN requests q ON q.process = r.process AND q.request = r.request
         QUALIFY s.encoder_ns > 0 ORDER BY s.step""")
     assert [(str(r["id"]).split("-")[1], r["first"]) for r in rows] == [("red", True), ("blue", True)]
+
+
+def test_a_page_with_another_image_is_missed_for_the_image_and_with_the_same_is_found(sighted: Sighted) -> None:
+    rows = sighted.run.rows("""
+        SELECT split_part(q.request_id, '-', 2) AS name, l.* FROM prefix_lookups l JOIN requests q
+        USING (process, request) WHERE q.request_id LIKE '%page%'""")
+    kinds = ("cached", *REASONS, "tail")
+    assert {r["name"]: {k: n for k in kinds if (n := r[f"{k}_tokens"])} for r in rows} == MISSES
+    first = {r["name"]: r["miss_reason"] for r in rows}
+    assert first == {"page.red": "never_seen", "page.blue": "multimodal", "page.same": None}
 
 
 def test_the_facts_of_the_encoder_are_those_of_the_committed_table(sighted: Sighted) -> None:

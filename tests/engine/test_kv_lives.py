@@ -64,7 +64,7 @@ def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunReader,
     yield open_run(served.folder()), replies
 
 
-REASONS = ("cached", "evicted", "salt", "lora", "tokenisation", "skipped", "never_seen", "tail")
+REASONS = ("cached", "evicted", "salt", "lora", "multimodal", "tokenisation", "skipped", "never_seen", "tail")
 
 
 @pytest.mark.parametrize("name", [s[0] for s in SCRIPT])

@@ -10,11 +10,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from pellucid_probe import records
+from pellucid_probe import kv_records, records
 from pellucid_probe.guard import MAX_ERRORS, Target
 from pellucid_probe.process import Process
 from pellucid_probe.ring import SEGMENT_BYTES, RingReader
-from pellucid_probe.vllm import arm, config, engine_core, frontend, worker
+from pellucid_probe.vllm import arm, config, engine_core, frontend, parts, worker
 from pellucid_probe.vllm.offline import plan
 
 from tests.probe import stub_engine
@@ -26,7 +26,8 @@ from tools.wheel.reads import READS, SCHEDULER, Read
 from tools.wheel.source import open_source
 
 ROLES = {"frontend": frontend.Frontend, "engine_core": engine_core.EngineCore, "worker": worker.Worker}
-NEVER = {"worker.device_time"}      # blind in every version
+NEVER = set(plan.NEVER)             # blind in every version
+WITH_A_PLAN = set(parts.TARGETS)    # a process tells of them when its first step comes: tests/probe/test_parts.py
 CONFIG = SimpleNamespace(
     parallel_config=SimpleNamespace(data_parallel_rank=0),
     cache_config=SimpleNamespace(enable_prefix_caching=True, block_size=16),
@@ -76,7 +77,7 @@ def test_an_engine_with_every_name_shows_every_fact(process: Process) -> None:
     with stub_engine.imported(source()):
         seen = hooked(process)
     assert {fact: reason for fact, reason in seen.items() if reason} == {}
-    assert {fact for role in plan.ROLES.values() for fact in role} <= seen.keys()
+    assert {fact for role in plan.ROLES.values() for fact in role} - WITH_A_PLAN <= seen.keys()
 
 
 @pytest.mark.parametrize(("change", "target"), CHANGES, ids=[f"{t.name} {next(iter(c))}" for c, t in CHANGES])
@@ -86,7 +87,7 @@ def test_a_name_that_changed_blinds_its_own_facts_and_no_other(
     with stub_engine.imported(source(**change)):  # type: ignore[arg-type]
         seen = hooked(process)
     blind = {fact: reason for fact, reason in seen.items() if reason}
-    assert blind.keys() == relying_on(target)
+    assert blind.keys() == relying_on(target) - WITH_A_PLAN
     assert {reason for reason in blind.values() if target.name not in reason} == set()
 
 
@@ -136,6 +137,32 @@ def test_a_step_is_recorded_without_what_the_scheduler_does_not_have(
     assert [records.unpack_step(payload).seen for payload in told] == [ALL - unseen] * STEPS
     assert process.errors_count() == 0
     assert core.steps.seen == ALL - unseen
+
+
+IMAGE = SimpleNamespace(identifier="cat", mm_position=SimpleNamespace(offset=1))
+
+
+@pytest.mark.parametrize(("shown", "inputs", "reason"), [
+    ({"mm_features": []}, [], ""), ({"mm_features": [IMAGE]}, [1], ""), ({}, None, "mm_features"),
+    ({"mm_features": [SimpleNamespace(identifier="cat")]}, None, "mm_position"),
+], ids=["text", "an image", "no features", "a feature of another kind"])  # fmt: skip
+def test_an_engine_that_does_not_show_its_images_costs_that_fact_only(
+    process: Process, shown: dict[str, list[SimpleNamespace]], inputs: list[int] | None, reason: str
+) -> None:
+    params = SimpleNamespace(extra_args=None, temperature=1.0, top_p=1.0, top_k=0, seed=None)
+    request = SimpleNamespace(
+        request_id="r", client_index=0, num_prompt_tokens=2, max_tokens=1, sampling_params=params,
+        block_hashes=[b"h" * 8] * 2, prompt_token_ids=[3, 4], **shown)  # fmt: skip
+    with stub_engine.imported(source()):
+        engine_core.EngineCore(process)
+        importlib.import_module(engine_core.INIT.module).Scheduler(CONFIG).add_request(request)
+    process.outbox.flush()
+    told = RingReader(f"{process.where}/{process.name}.ring").poll()
+    (prompt,) = [kv_records.unpack_prompt(payload) for kind, payload in told if kind == kv_records.KV_PROMPT]
+    assert (None if prompt.inputs is None else [at for at, _ in prompt.inputs]) == inputs
+    assert reason in process.facts["kv.multimodal"].reason
+    assert {fact for fact, seen in process.facts.items() if seen.reason} == ({"kv.multimodal"} if reason else set())
+    assert process.errors_count() == 0
 
 
 @pytest.mark.parametrize(("change", "target"), CHANGES, ids=[f"{t.name} {next(iter(c))}" for c, t in CHANGES])

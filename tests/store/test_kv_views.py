@@ -66,6 +66,19 @@ def test_reasons_add_up_to_the_prompts(tmp_path: Path) -> None:
     assert sum(row[1] for row in found) == 310
 
 
+def test_what_images_missed_is_a_reason_of_its_own_and_none_in_a_recording_that_does_not_tell_it(
+    tmp_path: Path,
+) -> None:
+    lookups = """
+        process  request  prompt_tokens  cached_tokens  multimodal_tokens  tail_tokens  miss_reason
+        p        1        50             32             16                 2            multimodal
+        p        2        50             48             -                  2            -"""
+    columns = "reason, tokens, requests_count, first_miss_count"
+    assert view(tmp_path / "new", "prefix_reasons", columns, prefix_lookups=lookups)[1] == ("multimodal", 16, 1, 1)
+    assert view(tmp_path / "sums", "prefix_rates", "multimodal_tokens", prefix_lookups=lookups) == [(16,)]
+    assert view(tmp_path / "old", "prefix_rates", "multimodal_tokens", prefix_lookups=LOOKUPS) == [(None,)]
+
+
 def test_an_evictor_is_the_family_and_task_of_the_request_that_took_the_block(tmp_path: Path) -> None:
     columns = "family, task, lookups_count, own_lookups_count, evicted_tokens, evicted_age_p50_ns"
     assert view(tmp_path, "prefix_evictors", columns, prefix_lookups=LOOKUPS, requests=REQUESTS) == [

@@ -29,6 +29,8 @@ STATES = ("vllm.v1.engine.output_processor", "OutputProcessor")
 FORWARD = ("vllm.forward_context", "ForwardContext")
 _FUSED_MOE = "vllm.model_executor.layers.fused_moe"
 
+RUNNER = ("vllm.v1.worker.gpu_model_runner", "GPUModelRunner")
+NEWER_RUNNER = ("vllm.v1.worker.gpu.model_runner", "GPUModelRunner")
 EXPERTS = (
     Read(f"{_FUSED_MOE}.runner.moe_runner", "MoERunner", ("router", "moe_config")),
     Read(f"{_FUSED_MOE}.router.base_router", "BaseRouter", ("set_capture_fn", "global_num_experts", "top_k")),
@@ -72,10 +74,27 @@ READS: dict[str, tuple[Read, ...]] = {
         Read(*REQUEST, ("block_hashes", "prompt_token_ids")), Read(*NEW, ("block_ids",)),
         Read(*CACHED, ("new_block_ids",)),
     ),
+    "kv.multimodal": (
+        Read(*REQUEST, ("mm_features",)),
+        Read("vllm.multimodal.inputs", "MultiModalFeatureSpec", ("identifier", "mm_position")),
+        Read("vllm.multimodal.inputs", "PlaceholderRange", ("offset",)),
+    ),
     "worker.times": (Read("vllm.v1.worker.worker_base", "WorkerWrapperBase", ("worker",)),),
     "worker.graph_mode": (Read(*FORWARD, ("cudagraph_runtime_mode",)),),
     "worker.padded_tokens": (
         Read(*FORWARD, ("batch_descriptor",)), Read("vllm.forward_context", "BatchDescriptor", ("num_tokens",)),
+    ),
+    "worker.draft_time": (
+        Read(*RUNNER, ("speculative_config",)), Read(*NEWER_RUNNER, ("speculative_config", "speculator")),
+    ),
+    "worker.encoder_time": (
+        Read(*RUNNER, ("supports_mm_inputs",)),
+        Read(*NEWER_RUNNER, ("supports_mm_inputs", "encoder_cache", "model_state")),
+        Read("vllm.v1.worker.gpu.model_states.default", "DefaultModelState", ("encoder_runner",)),
+    ),
+    "worker.lora_time": (
+        Read(*RUNNER, ("lora_config", "lora_manager", "input_batch")),
+        Read(*NEWER_RUNNER, ("lora_config", "lora_manager", "lora_state")),
     ),
     "control.sequence_cap": (
         Read(*SCHEDULER, ("max_num_active_reqs", "max_num_running_reqs")),

@@ -1,6 +1,6 @@
 """Records of KV block lives, engine core. Written and read here, as in records.py; what is frequent is packed.
 
-    KV_PROMPT    after ADD     hashes of the prompt's blocks, fingerprints of some, salt and LoRA
+    KV_PROMPT    after ADD     hashes of the prompt's blocks, fingerprints of some, salt and LoRA, multimodal inputs
     KV_MORE      before a request lets go of its blocks: hashes of the blocks behind the prompt
     KV_TABLE     which blocks a request holds: at an admission, more of them, or all before it lets go
     KV_TAKEN     blocks handed out for new contents: what they held is evicted
@@ -11,22 +11,27 @@
 
 A hash is the first 8 bytes of the engine's own, which covers all tokens before and is never the tokens themselves; the
 recorder keys it before anything is written to disk. A fingerprint is of one block's tokens alone, without its past, and
-keyed here: it tells that the same text came before behind other tokens, under another salt or LoRA.
+keyed here: it tells that the same text came before behind other tokens, under another salt or LoRA. Of images and
+sounds the tokens are placeholders, the same for each: a print of what the engine knows an input by, and all inputs
+before it, is keyed here and stands at the block in which the input begins.
 """
 
 from __future__ import annotations
 
 import struct
 from array import array
-from typing import List, NamedTuple, Sequence, Tuple
+from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 KV_PROMPT, KV_MORE, KV_TABLE, KV_TAKEN, KV_FREED, KV_CLEARED, KV_LOST, KV_TIER = range(40, 48)
 SHIFTED = 0xFFFFFFFF    # place of the fingerprint of the first block's length from the second token on
 # What became of blocks of an outer tier.
 TIER_STORING, TIER_STORED, TIER_FAILED, TIER_LOADED, TIER_EVICTED, TIER_CLEARED = range(6)
+UNSEEN = 0xFFFFFFFF     # as the number of multimodal inputs: the engine does not show them
 ADMITTED, MORE, WHOLE = 0, 1, 2     # of a table: replaces the one before, is appended to it, is all of it at the end
 
-_PROMPT = struct.Struct("<IIIIQQII")
+Placed = Sequence[Tuple[int, bytes]]    # block index, 8 bytes
+
+_PROMPT = struct.Struct("<IIIIQQIII")
 _MORE = struct.Struct("<II")
 _TABLE = struct.Struct("<IIHHI")
 _TIME = struct.Struct("<Q")
@@ -42,22 +47,24 @@ class Prompt(NamedTuple):
     lora: int                            # keyed; 0 for none
     hashes: List[bytes]                  # 8 bytes each, of blocks 0, 1, 2, …
     prints: List[Tuple[int, bytes]]      # block index, 8 bytes
+    inputs: Optional[List[Tuple[int, bytes]]]    # multimodal: index of its first block, 8 bytes; None: not shown
 
 
-def pack_prompt(prompt: "tuple[int, ...]", hashes: Sequence[bytes], prints: Sequence[Tuple[int, bytes]]) -> bytes:
+def pack_prompt(
+    prompt: "tuple[int, ...]", hashes: Sequence[bytes], prints: Placed, inputs: Optional[Placed] = ()
+) -> bytes:
     """The first six fields of a Prompt, then its lists."""
-    places = array("I", [at for at, _ in prints])
-    return b"".join((
-        _PROMPT.pack(*prompt, len(hashes), len(prints)), *hashes, places.tobytes(), *[text for _, text in prints],
-    ))  # fmt: skip
+    inputs_count = UNSEEN if inputs is None else len(inputs)
+    head = _PROMPT.pack(*prompt, len(hashes), len(prints), inputs_count)
+    return b"".join((head, *hashes, *_placed(prints), *_placed(inputs or ())))
 
 
 def unpack_prompt(payload: bytes) -> Prompt:
-    *fields, count, sampled = _PROMPT.unpack_from(payload)
+    *fields, count, sampled, inputs_count = _PROMPT.unpack_from(payload)
     at = _PROMPT.size + 8 * count
-    hashes = _split(payload[_PROMPT.size : at])
-    places = array("I", payload[at : at + 4 * sampled]).tolist()
-    return Prompt(*fields, hashes, list(zip(places, _split(payload[at + 4 * sampled :]))))  # type: ignore[call-arg]
+    hashes, prints = _split(payload[_PROMPT.size : at]), _unplaced(payload[at : at + 12 * sampled])
+    inputs = None if inputs_count == UNSEEN else _unplaced(payload[at + 12 * sampled :])
+    return Prompt(*fields, hashes, prints, inputs)  # type: ignore[call-arg]
 
 
 def pack_more(request: int, first_index: int, hashes: Sequence[bytes]) -> bytes:
@@ -114,6 +121,16 @@ def unpack_tier(payload: bytes) -> TierBlocks:
     count = (len(payload) - _TIER.size) // 12
     at = _TIER.size + 8 * count
     return TierBlocks(what, time_ns, request, _split(payload[_TIER.size : at]), array("I", payload[at:]).tolist())
+
+
+def _placed(items: Placed) -> "tuple[bytes, ...]":
+    return (array("I", [at for at, _ in items]).tobytes(), *[text for _, text in items])
+
+
+def _unplaced(data: bytes) -> List[Tuple[int, bytes]]:
+    """Twelve bytes each: all places, then all texts."""
+    texts = 4 * (len(data) // 12)
+    return list(zip(array("I", data[:texts]).tolist(), _split(data[texts:])))
 
 
 def _split(data: bytes) -> List[bytes]:

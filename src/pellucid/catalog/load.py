@@ -63,7 +63,7 @@ class Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     engine: str
     version: str           # minor
-    device: str            # "any" where nothing ran
+    device: str            # "any" where nothing of this version ran
     state: Literal["visible", "blind"]
     basis: Literal["run", "signatures"] = "run"
 

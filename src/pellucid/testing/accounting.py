@@ -61,8 +61,8 @@ STEP_LAWS = {
 REQUEST_LAWS = {
     "a prompt's tokens were found, or missed for a reason, or could not be found": """
         SELECT l.request, l.prompt_tokens, l.cached_tokens, r.cached_tokens AS request_cached_tokens,
-               l.cached_tokens + evicted_tokens + salt_tokens + lora_tokens + tokenisation_tokens + skipped_tokens
-               + never_seen_tokens + tail_tokens AS terms
+               l.cached_tokens + evicted_tokens + salt_tokens + lora_tokens + coalesce(multimodal_tokens, 0)
+               + tokenisation_tokens + skipped_tokens + never_seen_tokens + tail_tokens AS terms
         FROM prefix_lookups l LEFT JOIN requests r USING (process, request)
         WHERE l.prompt_tokens IS DISTINCT FROM terms OR l.cached_tokens IS DISTINCT FROM r.cached_tokens
            OR tail_tokens < 0

@@ -55,7 +55,7 @@ STEPS = Listing(
 
 _SUMS = ("requests_count", "hit_requests_count", "prompt_tokens", "cached_tokens", "possible_tokens", "token_hit_ratio",
          "request_hit_ratio", "achieved_ratio", "evicted_tokens", "evicted_age_p50_ns", "salt_tokens", "lora_tokens",
-         "tokenisation_tokens", "skipped_tokens", "never_seen_tokens", "tail_tokens")  # fmt: skip
+         "multimodal_tokens", "tokenisation_tokens", "skipped_tokens", "never_seen_tokens", "tail_tokens")  # fmt: skip
 
 
 def _lookups(view: str, order: str, shown: tuple[str, ...]) -> Listing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -42,10 +43,11 @@ class Bench:
             self.lives.take(kind, payload)
 
     def ask(
-        self, name: str, prompt: str, salt: str | None = None, lora: str | None = None, skipped: bool = False
-    ) -> None:
-        kept = hashes(prompt, salt, lora)
-        self.send(self.probe.prompt((name, kept, tokens(prompt), len(prompt), skipped, salt, lora)))
+        self, name: str, prompt: str, salt: str | None = None, lora: str | None = None, skipped: bool = False,
+        inputs: Sequence[tuple[str, int]] | None = (),
+    ) -> None:  # fmt: skip
+        kept = hashes(prompt, salt, lora, inputs or ())
+        self.send(self.probe.prompt((name, kept, tokens(prompt), len(prompt), skipped, salt, lora, inputs)))
 
     def admit(self, name: str, blocks: list[int], found: int = 0, again: int = 0) -> None:
         self.now, self.steps = self.now + 10, self.steps + 1
@@ -64,22 +66,25 @@ class Bench:
     def lookup(self) -> dict[str, Any]:
         row = self.rows["prefix_lookups"][-1]
         keys = ("cached", *kinds(), "tail")
-        assert sum(row[f"{k}_tokens"] for k in keys) == row["prompt_tokens"]
+        assert sum(row[f"{k}_tokens"] or 0 for k in keys) == row["prompt_tokens"]
         return {k: row[f"{k}_tokens"] for k in keys if row[f"{k}_tokens"]} | {"reason": row["miss_reason"]}
 
 
 def kinds() -> tuple[str, ...]:
-    return ("evicted", "salt", "lora", "tokenisation", "skipped", "never_seen")
+    return ("evicted", "salt", "lora", "multimodal", "tokenisation", "skipped", "never_seen")
 
 
 def tokens(text: str) -> list[int]:
     return [ord(c) for c in text]
 
 
-def hashes(text: str, salt: str | None = None, lora: str | None = None) -> list[bytes]:
-    """Of whole blocks, each over all before it, as the engine's."""
+def hashes(
+    text: str, salt: str | None = None, lora: str | None = None, inputs: Sequence[tuple[str, int]] = ()
+) -> list[bytes]:
+    """Of whole blocks, each over all before it, as the engine's; multimodal inputs with where they begin."""
     ends = range(SIZE, len(text) + 1, SIZE)
-    return [hashlib.sha256(repr((text[:end], salt, lora)).encode()).digest() for end in ends]
+    parts = [(text[:end], salt, lora, [i for i in inputs if i[1] < end]) for end in ends]
+    return [hashlib.sha256(repr(part).encode()).digest() for part in parts]
 
 
 @pytest.fixture
@@ -151,6 +156,63 @@ def test_a_prompt_shifted_by_one_token_is_a_matter_of_tokens(bench: Bench) -> No
         bench.ask(name, prompt)
         bench.admit(name, [5, 6, 7, 8])
         assert bench.lookup()["reason"] == "tokenisation"
+
+
+SEEN = "abcd....efghi"      # an image's placeholders fill the second block
+
+
+@pytest.mark.parametrize(("prompt", "inputs", "found", "reasons"), [
+    (SEEN, [("cat", 4)], 12, {"cached": 12, "tail": 1, "reason": None}),
+    (SEEN, [("dog", 4)], 4, {"cached": 4, "multimodal": 8, "tail": 1, "reason": "multimodal"}),
+    (SEEN, [], 4, {"cached": 4, "multimodal": 8, "tail": 1, "reason": "multimodal"}),      # real dots
+    ("abcd....XXXXi", [("dog", 4)], 4,
+     {"cached": 4, "multimodal": 4, "never_seen": 4, "tail": 1, "reason": "multimodal"}),
+    ("Xbcd....efghi", [("cat", 4)], 0, {"tokenisation": 12, "tail": 1, "reason": "tokenisation"}),
+    ("abcd....efghi", [("cat", 6)], 4, {"cached": 4, "tokenisation": 8, "tail": 1, "reason": "tokenisation"}),
+    ("Xbcd....efghi", [("dog", 4)], 0, {"never_seen": 4, "multimodal": 8, "tail": 1, "reason": "never_seen"}),
+], ids=["the same", "another", "none", "another, and other text behind", "other text in front",
+        "elsewhere in the block", "another, and other text in front"])  # fmt: skip
+def test_the_same_tokens_with_another_image(
+    prompt: str, inputs: list[tuple[str, int]], found: int, reasons: dict[str, Any]
+) -> None:
+    bench = Bench()
+    bench.ask("first", SEEN, inputs=[("cat", 4)])
+    bench.admit("first", [1, 2, 3, 4])
+    assert bench.lookup() == {"never_seen": 12, "tail": 1, "reason": "never_seen"}
+    bench.ask("other", prompt, inputs=inputs)
+    bench.admit("other", [*range(1, found // SIZE + 1), *range(5, 9 - found // SIZE)], found=found)
+    assert bench.lookup() == reasons
+
+
+def test_an_image_counts_from_the_block_it_begins_in_and_with_all_images_before_it() -> None:
+    bench, text = Bench(), "..ab....cdefghijk"
+    for name, inputs, found, reasons in (
+        ("first", [("cat", 0), ("dog", 4)], 0, {"never_seen": 16, "reason": "never_seen"}),
+        ("second", [("cat", 0), ("cow", 4)], 4, {"cached": 4, "multimodal": 12, "reason": "multimodal"}),
+        ("third", [("cow", 0), ("dog", 4)], 0, {"multimodal": 16, "reason": "multimodal"}),
+        ("fourth", [("cat", 0), ("cow", 4)], 16, {"cached": 16, "reason": None}),
+    ):
+        bench.ask(name, text, inputs=inputs)
+        bench.admit(name, [1, 2, 3, 4, 5], found=found)
+        assert bench.lookup() == {**reasons, "tail": 1}
+
+
+@pytest.mark.parametrize(("salt", "lora", "reason"), [("s", None, "salt"), (None, "l", "lora")])
+def test_a_salt_or_an_adapter_is_told_before_the_image(salt: str | None, lora: str | None, reason: str) -> None:
+    """An engine may know an image by another name under an adapter."""
+    bench = Bench()
+    bench.ask("first", SEEN, inputs=[("cat", 4)])
+    bench.admit("first", [1, 2, 3, 4])
+    bench.ask("other", SEEN, salt, lora, inputs=[("l:cat", 4)])
+    bench.admit("other", [5, 6, 7, 8])
+    assert bench.lookup() == {reason: 12, "tail": 1, "reason": reason}
+
+
+def test_where_the_engine_does_not_show_images_their_tokens_are_unknown_and_not_zero(bench: Bench) -> None:
+    bench.ask("other", "Xbcdefghijklm", inputs=None)
+    bench.admit("other", [5, 6, 7, 8])
+    assert bench.lookup() == {"tokenisation": 12, "tail": 1, "reason": "tokenisation"}
+    assert [row["multimodal_tokens"] for row in bench.rows["prefix_lookups"]] == [0, None]
 
 
 def test_a_request_the_engine_does_not_look_up(bench: Bench) -> None:
@@ -252,7 +314,8 @@ def test_fewer_and_fewer_blocks_of_a_long_prompt_get_a_fingerprint() -> None:
 
 def test_records_come_back_as_they_were() -> None:
     fields, lists = (1, 16, 40, 1, 2**63, 7), ([b"a" * 8, b"b" * 8], [(0, b"p" * 8)])
-    assert kv_records.unpack_prompt(kv_records.pack_prompt(fields, *lists)) == (*fields, *lists)
+    for inputs in ([(1, b"i" * 8), (70_000, b"j" * 8)], [], None):
+        assert kv_records.unpack_prompt(kv_records.pack_prompt(fields, *lists, inputs)) == (*fields, *lists, inputs)
     assert kv_records.unpack_table(kv_records.pack_table(3, 2**33 + 5, 1, 2, [0, 9])) == (3, 5, 1, 2, [0, 9])
     assert kv_records.unpack_more(kv_records.pack_more(4, 6, [b"c" * 8])) == (4, 6, [b"c" * 8])
     assert kv_records.unpack_blocks(kv_records.pack_blocks(11, [1, 2])) == (11, [1, 2])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 from pellucid_probe import records
 from pellucid_probe.guard import COST, Hook, StepHook, Target, argument, now_ns
 from pellucid_probe.process import Process
 from pellucid_probe.vllm.config import architecture, effective, kv_cache_bytes, kv_context_blocks
 from pellucid_probe.vllm.kv.flow import KvFlow
-from pellucid_probe.vllm.kv.lives import Lives
+from pellucid_probe.vllm.kv.lives import Inputs, Lives
 from pellucid_probe.vllm.kv.tiers import Tiers
 from pellucid_probe.vllm.labels import sampling_of, task_of
 from pellucid_probe.vllm.live import CoreLive
@@ -36,6 +36,7 @@ TARGETS: Dict[str, Tuple[Target, ...]] = {
     "request.freed": (FREE,),
     "kv.flow": KvFlow.TARGETS,
 }
+MULTIMODAL = "kv.multimodal"        # seen with kv.lives
 # Seen with step.times; each is checked on the first real step, since it needs attributes and not only methods.
 WITH_STEPS = ("step.composition", "step.waiting_reason", "step.limits", "kv.blocks")
 
@@ -65,6 +66,7 @@ class EngineCore:
             process.see(fact, self.kv.hooks if fact == "kv.flow" else [hooks[t] for t in targets])
         process.see("kv.lives", [self.kv.clear])
         self._probe_steps()
+        process.facts[MULTIMODAL] = process.facts["kv.lives"]
         self.live = CoreLive(process, self.steps)
         self.tiers = Tiers(process, self.packer.known)
         for hook in (*self.kv.hooks, self.grammar):
@@ -121,6 +123,7 @@ class EngineCore:
         self._do_without(scheduler, limits)
         _check(self.process, "request.sampling", self._begin_sampling)
         _check(self.process, "kv.lives", lambda: self._begin_lives(scheduler, config))
+        self.process.facts[MULTIMODAL] = self.process.facts["kv.lives"]
         self.live.attach(scheduler)
         self.tiers.attach(scheduler)
         self._look()
@@ -180,8 +183,17 @@ class EngineCore:
             self.process.outbox.put(self.lives.prompt, (
                 request.request_id, hashes, request.prompt_token_ids, request.num_prompt_tokens,
                 bool(getattr(request, "skip_reading_prefix_cache", False)), getattr(request, "cache_salt", None),
-                getattr(lora, "lora_name", None),
+                getattr(lora, "lora_name", None), self._inputs(request),
             ))  # fmt: skip
+
+    def _inputs(self, request: Any) -> Optional[Inputs]:
+        """A copy of what is needed: the features hold the images themselves."""
+        try:
+            features = request.mm_features
+            return [(feature.identifier, feature.mm_position.offset) for feature in features] if features else ()
+        except AttributeError as error:
+            self.process.blind(MULTIMODAL, str(error), "use an engine version of the tested table, or report this one")
+            return None
 
     def _masked(
         self, start_ns: int, end_ns: int, masks: Any, _args: Tuple[Any, ...], _kwargs: Dict[str, Any]

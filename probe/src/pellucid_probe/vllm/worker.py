@@ -27,7 +27,9 @@ NOTHING = (0, 0, 0)
 NO_PARTS = (records.UNSEEN_NS,) * len(parts.PARTS)
 # What is noted of a step: its number, start and end; start and end of its sampling; parts; rank; graph mode, padding.
 Noted = Tuple[Tuple[int, int, int], int, int, Tuple[int, ...], int, Tuple[int, int]]
-NO_DEVICE_CLOCK = "the worker's wall time is recorded; device events are not read"
+DEVICE_TIME = "worker.device_time"
+NO_DEVICE_CLOCK = ("the worker's wall time is recorded; device events are not read",
+                   "on a CPU there is none; on a GPU capture a profile")  # fmt: skip
 
 
 class Worker:
@@ -56,7 +58,7 @@ class Worker:
         process.see("worker.graph_mode", [ForwardHook(self)])
         graph = process.facts["worker.graph_mode"]
         process.facts["worker.padded_tokens"] = Fact(graph.state, graph.reason, graph.collect)
-        process.blind("worker.device_time", NO_DEVICE_CLOCK, "on a CPU there is none; on a GPU capture a profile")
+        process.blind(DEVICE_TIME, *NO_DEVICE_CLOCK)
 
     def begin(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         """Before a forward pass, where there is more to do than to take the time."""

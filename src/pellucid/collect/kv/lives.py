@@ -169,6 +169,8 @@ class KvLives:
             "tail_tokens": seen.prompt_tokens - computed - sum(tokens.values()),
             "follows": self._turns.followed_by(seen),
         }  # fmt: skip
+        if seen.inputs is None:
+            row["multimodal_tokens"] = None      # nobody told them from other leading tokens
         if gone is not None:
             age_ns = None if gone.removed_ns is None else max(0, time_ns - gone.removed_ns)
             row |= {"evicted_age_ns": age_ns, "evicted_by": gone.removed_by}

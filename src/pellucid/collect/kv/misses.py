@@ -2,6 +2,7 @@
 
     evicted        its hash was cached once and is no more
     salt, lora     the same tokens in the same place were asked for under another salt or LoRA
+    multimodal     the same tokens in the same place came before with other images or sounds, in the block or before it
     tokenisation   the same tokens in the same place came before behind other leading tokens, or shifted by one
     never_seen     none of these
 
@@ -17,11 +18,11 @@ from collections.abc import Callable, Hashable
 from pellucid.collect.kv.asked import Asked
 from pellucid.collect.kv.remembered import Remembered
 
-REASONS = ("evicted", "salt", "lora", "tokenisation", "skipped", "never_seen")
+REASONS = ("evicted", "salt", "lora", "multimodal", "tokenisation", "skipped", "never_seen")
 CONTEXTS = 4              # remembered for one fingerprint
 REMEMBERED = 100_000      # fingerprints
 
-Context = tuple[int, int, bytes]     # salt, LoRA, hash with all that came before
+Context = tuple[int, int, bytes | None, bytes]     # salt, LoRA, multimodal inputs, hash with all that came before
 
 
 class Misses:
@@ -52,15 +53,18 @@ class Misses:
 
     def remember(self, asked: Asked) -> None:
         for at, text in asked.prints.items():
-            self._note((at, text), (asked.salt, asked.lora, asked.hashes[at]))
+            self._note((at, text), _context(asked, at))
         if asked.shifted is not None and asked.prints:
-            self._note(("shifted", asked.shifted), (asked.salt, asked.lora, asked.hashes[0]))
+            self._note(("shifted", asked.shifted), _context(asked, 0))
 
     def _by_print(self, asked: Asked, at: int) -> str:
         contexts = self._seen.get((at, asked.prints[at])) or ()
-        if any((salt, lora) == (asked.salt, asked.lora) for salt, lora, _ in contexts):
+        same = _context(asked, at)[:3]
+        if any(context[:3] == same for context in contexts):
             return "tokenisation"     # not evicted, so what came before must differ
-        if any(salt != asked.salt for salt, _, _ in contexts):
+        if any(context[:2] == (asked.salt, asked.lora) for context in contexts):
+            return "multimodal"
+        if any(salt != asked.salt for salt, *_ in contexts):
             return "salt"
         return "lora" if contexts else "never_seen"
 
@@ -78,3 +82,7 @@ class Misses:
         if context not in contexts:
             contexts = (*contexts, context)[-CONTEXTS:]
         self._seen[key] = contexts
+
+
+def _context(asked: Asked, at: int) -> Context:
+    return asked.salt, asked.lora, asked.inputs_at(at), asked.hashes[at]

@@ -45,7 +45,7 @@ PREFIX_LOOKUPS = Table("prefix_lookups", "a request's first admission: what was 
     *PROVENANCE,
     *columns("""
         family: keyed hash of the first block of its tokens, salt and LoRA left out; null for a prompt below one block
-        miss_reason: of the first block not found: never_seen, evicted, salt, lora, tokenisation, skipped; null if none
+        miss_reason: of the first miss: evicted, salt, lora, multimodal, tokenisation, skipped, never_seen; null if none
         """, STR),
     *columns("""
         request: number, as in requests
@@ -55,6 +55,7 @@ PREFIX_LOOKUPS = Table("prefix_lookups", "a request's first admission: what was 
         evicted_tokens: were cached once, and removed before this lookup
         salt_tokens: the same tokens were computed under another cache salt
         lora_tokens: the same tokens were computed under another LoRA adapter
+        multimodal_tokens: the same tokens were computed with other images or sounds there or before; null if not shown
         tokenisation_tokens: computed before behind other leading tokens (template, date, id): only their past differs
         skipped_tokens: the engine does not look for this kind of request (prompt log-probabilities)
         never_seen_tokens: whole blocks nobody computed before

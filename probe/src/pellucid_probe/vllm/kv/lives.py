@@ -1,6 +1,6 @@
 """Engine core: KV block lives. What the hooks of a few rare moments leave, packed on our thread.
 
-    add_request          the prompt's block hashes and fingerprints
+    add_request          the prompt's block hashes and fingerprints, and what its images and sounds are
     an admission         the request's block table, from the engine's own plan
     get_new_blocks       the blocks that lose what they held
     free_blocks          the blocks given back
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from typing import Any, Callable, Iterable, List, Sequence, Tuple
+from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple
 
 from pellucid_probe import kv_records as kv
 from pellucid_probe.process import keyed_digest
@@ -23,6 +23,8 @@ from pellucid_probe.ring import Record
 # Blocks that get a fingerprint: the first ones, then ever fewer. A prompt of 4,096 blocks has 22.
 SAMPLED = (0, 1, 2, 3, 4, *(at << shift for shift in range(1, 11) for at in (3, 4)))
 
+Inputs = Sequence[Tuple[str, int]]     # what the engine knows a multimodal input by, its first token; in order
+
 
 class Lives:
     def __init__(self, key: bytes, number: Callable[[str], int]) -> None:
@@ -30,15 +32,17 @@ class Lives:
         self.block_tokens = 0
         self._prompts: "dict[int, int]" = {}     # request → whole blocks of its prompt
 
-    def prompt(self, seen: Tuple[str, Sequence[Any], Any, int, bool, Any, Any]) -> List[Record]:
-        """Internal id, block hashes, prompt token ids, prompt length, lookup skipped, salt, LoRA name."""
-        request_id, hashes, tokens, length, skipped, salt, lora = seen
+    def prompt(self, seen: Tuple[str, Sequence[Any], Any, int, bool, Any, Any, Optional[Inputs]]) -> List[Record]:
+        """Internal id, block hashes, prompt token ids, prompt length, lookup skipped, salt, LoRA name, multimodal
+        inputs (None: not shown)."""
+        request_id, hashes, tokens, length, skipped, salt, lora, inputs = seen
         whole = min(len(hashes), length // self.block_tokens)
         number = self._number(request_id)
         self._prompts[number] = whole
         fields = (number, self.block_tokens, length, int(skipped), self._keyed(salt), self._keyed(lora))
         prints = self._prints(tokens, whole) if tokens is not None else []
-        return [(kv.KV_PROMPT, kv.pack_prompt(fields, [_short(h) for h in hashes[:whole]], prints))]
+        placed = None if inputs is None else self._placed(inputs)
+        return [(kv.KV_PROMPT, kv.pack_prompt(fields, [_short(h) for h in hashes[:whole]], prints, placed))]
 
     def admitted(self, request: int, step: int, blocks: Iterable[Sequence[int]]) -> List[Record]:
         """Block ids by KV cache group, as the plan has them."""
@@ -85,6 +89,14 @@ class Lives:
         if whole and len(tokens) > size:
             found.append((kv.SHIFTED, keyed_digest(key, array("q", tokens[1 : size + 1]).tobytes())))
         return found
+
+    def _placed(self, inputs: Inputs) -> List[Tuple[int, bytes]]:
+        """By the block in which an input begins, a print of it and all before it; of several in a block, the last."""
+        said, found = b"", {}
+        for identifier, offset in inputs:
+            said = keyed_digest(self._key, said + str(identifier).encode())
+            found[offset // self.block_tokens] = said
+        return list(found.items())
 
     def _keyed(self, value: Any) -> int:
         if value is None:

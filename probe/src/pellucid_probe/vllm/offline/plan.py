@@ -15,14 +15,14 @@ import sys
 from typing import Any, Callable, Dict, Tuple
 
 from pellucid_probe.guard import Target
-from pellucid_probe.vllm import engine_core, frontend, live, worker
+from pellucid_probe.vllm import engine_core, frontend, live, parts, worker
 from pellucid_probe.vllm.config import engine_version
-from pellucid_probe.vllm.kv import flow
+from pellucid_probe.vllm.kv import flow, tiers
 
 ROLES: Dict[str, Dict[str, Tuple[Target, ...]]] = {
     "frontend": {**frontend.TARGETS, **live.FRONT_TARGETS},
-    "engine_core": {**engine_core.TARGETS, "kv.lives": (flow.CLEAR,)},
-    "worker": worker.TARGETS,
+    "engine_core": {**engine_core.TARGETS, "kv.lives": (flow.CLEAR,), tiers.FACT: tiers.TARGETS},
+    "worker": {**worker.TARGETS, **parts.TARGETS},
 }
 # Seen with others, and blind when one of them is; each comes after those.
 WITH: Dict[str, Tuple[str, ...]] = {
@@ -32,8 +32,12 @@ WITH: Dict[str, Tuple[str, ...]] = {
     "kv.blocks": ("step.times", "core.config"),
     **dict.fromkeys(live.CORE_FACTS, ("step.times", "core.config")),
     "worker.padded_tokens": ("worker.graph_mode",),
+    **dict.fromkeys(parts.TARGETS, ("worker.times",)),
     "kv.lives": ("kv.flow", "kv.blocks", "request.freed", "request.queued"),
+    engine_core.MULTIMODAL: ("kv.lives",),
 }
+# Seen in no version: why, and what to do instead.
+NEVER: Dict[str, Tuple[str, str]] = {worker.DEVICE_TIME: worker.NO_DEVICE_CLOCK}
 COLLECT = "use an engine version of the tested table, or report this one"
 
 Fault = Callable[[str, Tuple[Target, ...]], str]
@@ -70,10 +74,8 @@ def facts(fault: Fault) -> Dict[str, Any]:
         own = found.get(fact) or _fact(found[others[0]]["role"], fault(fact, ()), [])
         reasons = [own["reason"], *(found[other]["reason"] for other in others)]
         found[fact] = _fact(own["role"], next(filter(None, reasons), ""), own["hooks"])
-    found["worker.device_time"] = {
-        "role": "worker", "state": "blind", "reason": worker.NO_DEVICE_CLOCK,
-        "collect": "on a CPU there is none; on a GPU capture a profile", "hooks": [],
-    }  # fmt: skip
+    for fact, (reason, collect) in NEVER.items():
+        found[fact] = {**_fact("worker", reason, []), "collect": collect}
     return found
 
 

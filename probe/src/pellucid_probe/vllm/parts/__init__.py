@@ -4,9 +4,9 @@
     encoder   encoding images and sounds  the model runner, or its state's encoder runner
     lora      the batch's adapters        saying which token takes which adapter, and putting the adapters in place
 
-A part is one method or several, hooked on the classes that the first plan shows. Their time within a step is summed.
-Of what the engine does not have nothing is said; what it has under other names is blind. What a drafter holds is in
-`memory`.
+A part is one method or several of TARGETS, hooked on the classes that the first plan shows. Their time within a step
+is summed. Of what the engine does not have nothing is said; what it has under other names is blind. What a drafter
+holds is in `memory`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,21 @@ from pellucid_probe.vllm.parts import memory
 
 DRAFT_TIME, ENCODER_TIME, LORA_TIME = "worker.draft_time", "worker.encoder_time", "worker.lora_time"
 
-Calls = List[Tuple[Any, str, Tuple[str, ...]]]      # whose class has it, method, leading parameters
+_RUNNER = "vllm.v1.worker.gpu_model_runner"
+DRAFT = Target(_RUNNER, "GPUModelRunner.propose_draft_token_ids", ("self",))
+ENCODE = Target(_RUNNER, "GPUModelRunner._execute_mm_encoder", ("self",))
+LORA = Target("vllm.v1.worker.gpu_input_batch", "InputBatch.make_lora_inputs", ("self",))
+NEWER_DRAFT = Target("vllm.v1.worker.gpu.spec_decode.speculator", "BaseSpeculator.propose", ("self",))
+NEWER_ENCODE = Target("vllm.v1.worker.gpu.mm.encoder_runner", "EncoderRunner.execute_mm_encoder", ("self",))
+NEWER_LORA = Target("vllm.v1.worker.gpu.lora_utils", "LoraState.make_lora_inputs", ("self",))
+ADAPTERS = Target("vllm.lora.worker_manager", "WorkerLoRAManager.set_active_adapters", ("self",))
+
+# An engine version has both kinds of runner; which of them works, its configuration and device say.
+TARGETS: Dict[str, Tuple[Target, ...]] = {
+    DRAFT_TIME: (DRAFT, NEWER_DRAFT), ENCODER_TIME: (ENCODE, NEWER_ENCODE), LORA_TIME: (LORA, NEWER_LORA, ADAPTERS),
+}  # fmt: skip
+
+Calls = List[Tuple[Any, Target]]    # whose class has the method, and the method as its nearest known class has it
 
 
 class Part(NamedTuple):
@@ -38,20 +52,21 @@ def _encodes(runner: Any) -> bool:
 def _draft(runner: Any) -> Calls:
     speculator = getattr(runner, "speculator", None)
     if speculator is None:
-        return [(runner, "propose_draft_token_ids", ("self",))]
-    return [(speculator, "propose", ("self",))]
+        return [(runner, DRAFT)]
+    return [(speculator, NEWER_DRAFT)]
 
 
 def _encoder(runner: Any) -> Calls:
     state = getattr(runner, "model_state", None)
     if state is None:
-        return [(runner, "_execute_mm_encoder", ("self",))]
-    return [(state.encoder_runner, "execute_mm_encoder", ("self",))]
+        return [(runner, ENCODE)]
+    return [(state.encoder_runner, NEWER_ENCODE)]
 
 
 def _lora(runner: Any) -> Calls:
-    batch = getattr(runner, "lora_state", None) or runner.input_batch
-    return [(batch, "make_lora_inputs", ("self",)), (runner.lora_manager, "set_active_adapters", ("self",))]
+    newer = getattr(runner, "lora_state", None)
+    batch = (newer, NEWER_LORA) if newer else (runner.input_batch, LORA)
+    return [batch, (runner.lora_manager, ADAPTERS)]
 
 
 # In the order of a Work's fields.
@@ -112,6 +127,7 @@ class Parts:
         return add
 
 
-def _target(owner: Any, method: str, parameters: Tuple[str, ...]) -> Target:
+def _target(owner: Any, known: Target) -> Target:
+    """The same method where this object's own class has it: devices and kinds of drafts have classes of their own."""
     kind = type(owner)
-    return Target(kind.__module__, f"{kind.__qualname__}.{method}", parameters)
+    return Target(kind.__module__, f"{kind.__qualname__}.{known.name.rpartition('.')[2]}", known.parameters)

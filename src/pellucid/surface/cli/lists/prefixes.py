@@ -16,7 +16,7 @@ BY = ("family", "task", "reason", "evictor", "all")
 HELP = """List what prompts shared: tokens found in the prefix cache, tokens that might have been, and why not.
 
     pellucid prefixes                       families: requests whose first block is the same
-    pellucid prefixes --by reason           cached, evicted, salt, lora, tokenisation, never_seen, tail …
+    pellucid prefixes --by reason           cached, evicted, salt, lora, multimodal, tokenisation, never_seen …
     pellucid prefixes --by evictor          whose requests took the blocks that others then missed"""
 
 
