@@ -32,6 +32,7 @@ CONFIG = SimpleNamespace(
     parallel_config=SimpleNamespace(data_parallel_rank=0),
     cache_config=SimpleNamespace(enable_prefix_caching=True, block_size=16),
 )
+OFFLOADING = SimpleNamespace(connector_scheduler=SimpleNamespace(manager=object()))
 WORKING = {**{name: value for name, value in vars(Scheduler).items() if not name.startswith("__")},
            "deferred_waiting": (), "requests": {}, "counts": (1, 0)}  # fmt: skip
 STEPS = 2 * MAX_ERRORS
@@ -57,6 +58,7 @@ def hooked(process: Process) -> dict[str, str]:
         make(process)
     scheduler = importlib.import_module(engine_core.INIT.module).Scheduler
     if scheduler.__init__ is not object.__init__:
+        scheduler.connector = OFFLOADING
         scheduler(CONFIG)
     return {fact: seen.reason for fact, seen in process.facts.items() if fact not in NEVER}
 
