@@ -145,9 +145,10 @@ def test_what_a_list_shows_and_orders_by_is_there(tmp_path: Path, listing: Listi
     evicted = [{**row, "evicted_by": 2} for row in LOOKUPS]
     held = table("""process        fact                 state
                     engine_core-1  worker.draft_memory  visible""")
-    run = build_run(
-        tmp_path / "run", TABLES | DRAFTS | {"prefix_lookups": evicted, "kv_residency": lives, "facts": held}
-    )
+    back = table("""process        tier  block_hash  time_ns
+                    engine_core-1  cpu   a           6""")
+    more = {"prefix_lookups": evicted, "kv_residency": lives, "kv_onboards": back, "facts": held}
+    run = build_run(tmp_path / "run", TABLES | DRAFTS | more)
     found = rows(run, listing, Query(columns=listing.shown))
     assert found.rows
     assert set(found.rows[0]) == set(listing.shown)
