@@ -53,7 +53,7 @@ def defined(python: Path) -> set[str]:
 
 @pytest.mark.parametrize(
     ("source", "names"),
-    [('A = "vllm:a_total"', {"vllm:a_total"}), ('for n, d in [("vllm:a", "x"), ("vllm:b", "y")]: ...', {"vllm:a", "vllm:b"}),
+    [('A = "vllm:a_total"', {"vllm:a_total"}), ('x = [("vllm:a", "x"), ("vllm:b", "y")]', {"vllm:a", "vllm:b"}),
      ('line.startswith("vllm:a")', set()), ('f"vllm:{name}"', {"vllm:{…}"}), ('f"vllm:a_{kind}_b"', {"vllm:a_{…}"}),
      ('"vllm::op"; "vllm:a is a metric"; "see vllm:a"', set())],
 )  # fmt: skip

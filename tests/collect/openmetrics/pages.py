@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 
-from pellucid.collect.openmetrics.parse import Page, Sample, parse
+from pellucid.collect.openmetrics.parse import Page, parse
 from tests.conftest import shared_data
 
 
@@ -27,7 +26,8 @@ def page(name: str) -> Page:
     return parse(text(shared_data(f"prometheus/{name}")))
 
 
-def series(path: Path, moment: str) -> list[Sample]:
-    """A recorded pair of pages: {"before": {series: value}, "after": …}."""
-    values = json.loads(gzip.decompress(path.read_bytes()))[moment]
-    return parse("".join(f"{name} {value}\n" for name, value in values.items())).samples
+def pairs() -> list[Path]:
+    """Pages before and after a load, each pair in one file of JSON."""
+    found = sorted(shared_data("prometheus/dsv4_b1_gb300").glob("*.json.gz"))
+    assert found
+    return found

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from pellucid.catalog.load_series import find
+from pellucid.collect.openmetrics.pair import parse_pair
 from pellucid.collect.openmetrics.parse import Sample, parse
+from pellucid.collect.openmetrics.saved import listed
 from pellucid.collect.openmetrics.track import Tracker
 from pellucid.collect.openmetrics.translate import Key, translate
-from tests.collect.openmetrics.pages import files, page, series, text
+from tests.collect.openmetrics.pages import files, page, pairs, text
 from tests.conftest import shared_data
 
 pytestmark = pytest.mark.slow
@@ -28,14 +30,14 @@ def families(samples: list[Sample], *prefixes: str) -> tuple[set[str], set[str]]
 
 
 def all_samples() -> list[Sample]:
-    pairs = sorted(shared_data("prometheus/dsv4_b1_gb300").glob("*.json.gz"))
-    assert pairs
     samples = [s for p in files() for s in parse(text(p)).samples]
-    return samples + [s for p in pairs for moment in ("before", "after") for s in series(p, moment)]
+    both = [parse_pair(text(p)) for p in pairs()]
+    return samples + [s for pair in both for moment in (pair.before, pair.after) for s in moment.samples]
 
 
 def test_every_page_loads_without_a_damaged_line() -> None:
     damaged = {p.name: parse(text(p)).damaged_count for p in files()}
+    damaged |= {p.name: parse_pair(text(p)).damaged_count() for p in pairs()}
     assert {name for name, count in damaged.items() if count} == set()
     assert len(damaged) > 60
 
@@ -53,8 +55,7 @@ def test_what_has_no_place_is_named_here() -> None:
 
 
 def test_every_family_of_a_fresh_026_server_has_a_place() -> None:
-    lines = shared_data("prometheus/vllm_metric_families_v0.26.0.txt").read_text().splitlines()
-    names = [line.split()[0] for line in lines if line and not line.startswith("#")]
+    names = listed(shared_data("prometheus/vllm_metric_families_v0.26.0.txt").read_text())
     assert len(names) == 36
     assert [n for n in names if not find(n)] == []
 
@@ -108,7 +109,7 @@ def test_pods_on_one_page_speak_for_themselves() -> None:
 
 
 def test_the_model_is_named_without_the_path_to_it() -> None:
-    told = translate(series(shared_data("prometheus/dsv4_b1_gb300/c4_prom.json.gz"), "before"), "a").told
+    told = translate(parse_pair(text(pairs()[0])).before.samples, "a").told
     assert {t.key.model for t in told if t.key.metric == "running_count"} == {"dsv4"}
 
 

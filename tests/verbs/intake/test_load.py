@@ -86,6 +86,33 @@ def test_real_events_load_and_their_hashes_are_keyed(tmp_path: Path) -> None:
     assert len(hashes) == 25 and not {r["h"] for r in hashes} & {f"{h:016x}" for h in event["block_hashes"]}
 
 
+def test_pages_before_and_after_a_load_say_what_its_client_counted(tmp_path: Path) -> None:
+    loaded = load([shared_data("prometheus/dsv4_b1_gb300/c4_prom.json.gz")], RecordInto(tmp_path))
+    client = json.loads(shared_data("perf_runs/dsv4_b1_gb300/conc4.json").read_text())
+    assert [(r["format"], r["engine"], r["model"], r["kinds"]["damaged"]) for r in loaded.rows] == [
+        ("pair of metrics pages", "vllm", "dsv4", 0)]  # fmt: skip
+    run = open_run(loaded.folder)
+    grown = {r["metric"]: r["n"] for r in run.rows(
+        "SELECT metric, sum(value)::BIGINT AS n FROM metrics WHERE kind = 'counter' GROUP BY metric")}  # fmt: skip
+    assert (grown["finished_count"], grown["prompt_tokens"], grown["output_tokens"]) == (
+        client["completed_turns"], client["input_tokens_total"], client["output_tokens_total"])  # fmt: skip
+    times = "SELECT DISTINCT start_ns IS NULL AS s, end_ns IS NULL AS e FROM metrics ORDER BY e"
+    assert run.rows(times) == [{"s": True, "e": False}, {"s": True, "e": True}]
+
+
+def test_a_pair_that_was_cut_loads_with_what_is_whole(tmp_path: Path) -> None:
+    packed = shared_data("prometheus/dsv4_b1_gb300/c4_prom.json.gz").read_bytes()
+    (tmp_path / "cut").write_bytes(packed[: len(packed) * 3 // 4])
+    loaded = load([tmp_path / "cut"], RecordInto(tmp_path / "home"))
+    assert loaded.rows[0]["kinds"]["damaged"] == 1
+    assert 0 < loaded.rows[0]["kinds"]["mapped"] < 2 * 445
+
+
+def test_a_list_of_names_is_refused_with_what_it_lacks(tmp_path: Path) -> None:
+    with pytest.raises(AskedWrongly, match=r"a list of 36 metric names without their values\. Try: curl"):
+        load([shared_data("prometheus/vllm_metric_families_v0.26.0.txt")], RecordInto(tmp_path))
+
+
 def test_the_command_prints_what_it_found(
     log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

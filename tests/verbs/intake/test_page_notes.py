@@ -32,5 +32,10 @@ def test_a_page_missed_between_others_and_any_other_failure_is_told(tmp_path: Pa
     assert found == ["1 metrics pages of e did not come: 5xx", "1 metrics pages of e did not come: refused"]
 
 
+def test_a_page_without_its_time_is_told_once(tmp_path: Path) -> None:
+    (found,) = notes(tmp_path, *PAGES, "f  running_count  -  gauge  -  -  1", "f  waiting_count  -  gauge  -  -  0")
+    assert found.startswith("f does not say when its first page was")
+
+
 def test_where_no_page_came_all_are_told(tmp_path: Path) -> None:
     assert notes(tmp_path, failed("refused", 5)) == ["1 metrics pages of e did not come: refused"]

@@ -33,10 +33,10 @@ class Pages:
     speakers: dict[str, Speaker] = field(default_factory=dict)
     unmapped_names: set[str] = field(default_factory=set)
     mapped_count: int = 0                                             # samples in our words, of all pages
-    _before_ns: dict[str, int] = field(default_factory=dict)          # last page of a process
+    _before_ns: dict[str, int | None] = field(default_factory=dict)   # last page of a process
 
-    def take(self, samples: Iterable[Sample], process: str, now_ns: int) -> Translated:
-        """A page, or the samples of one moment of several processes."""
+    def take(self, samples: Iterable[Sample], process: str, now_ns: int | None) -> Translated:
+        """A page, or the samples of one moment of several processes. `now_ns`: None where nobody noted it."""
         page = translate(samples, process)
         self.mapped_count += len(page.told)
         for who, speaker in page.speakers.items():
@@ -52,7 +52,7 @@ class Pages:
             self._before_ns[who] = now_ns
         return page
 
-    def write(self, key: Key, value: float, now_ns: int) -> None:
+    def write(self, key: Key, value: float, now_ns: int | None) -> None:
         """One row; its interval begins at the process's page before this one."""
         known = {
             **self._who(key.process), "dp_rank": key.dp_rank, "metric": key.metric, "kind": key.kind, "part": key.part,
@@ -71,7 +71,7 @@ class Pages:
         }  # fmt: skip
         self.append("sources", tuple(known.get(name) for name in SOURCES.names()))
 
-    def _sample(self, who: str, sample: Sample, now_ns: int) -> None:
+    def _sample(self, who: str, sample: Sample, now_ns: int | None) -> None:
         known: Mapping[str, Any] = {
             **self._who(who), "name": sample.name, "labels_json": json.dumps(public(sample.labels), sort_keys=True),
             "time_ns": now_ns, "value": sample.value,

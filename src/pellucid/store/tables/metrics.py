@@ -14,8 +14,8 @@ METRICS = Table("metrics", "what one metric of a scraped page did between two sc
         device: device of a GPU exporter
         """, STR),
     *columns("""
-        start_ns: the scrape before; equals end_ns where there was none
-        end_ns: this scrape
+        start_ns: the scrape before; equals end_ns where there was none, null where nobody noted when it was
+        end_ns: this scrape; null where nobody noted when it was
         """),
     *columns("""
         le: upper bound of a bucket; buckets are cumulative, and one that did not grow has no row
@@ -29,6 +29,6 @@ SAMPLES = Table("samples", "a sample of a family that is not mapped, as the page
         name: the sample's own name
         labels_json: its labels without secrets, user names and addresses
         """, STR),
-    *columns("time_ns: when"),
+    *columns("time_ns: when; null where nobody noted it"),
     *columns("value: as told; of a counter the total since its start", F64),
 ), raw=True)  # fmt: skip

@@ -16,7 +16,9 @@ from pellucid.collect.kv_events import saved
 from pellucid.collect.kv_events.stream import Stream
 from pellucid.collect.kv_events.wire import Unreadable
 from pellucid.collect.logs.read import is_log, read_log
-from pellucid.collect.openmetrics.saved import is_page, read_page
+from pellucid.collect.openmetrics.pair import is_pair, read_pair
+from pellucid.collect.openmetrics.rows import Pages
+from pellucid.collect.openmetrics.saved import is_page, listed, read_page
 from pellucid.collect.openmetrics.translate import Speaker
 from pellucid.core.clock import monotonic_ns
 from pellucid.core.errors import AskedWrongly
@@ -33,6 +35,7 @@ from pellucid.verbs.record import RecordInto, new_run
 from pellucid.verbs.site import site_key
 
 HEAD_BYTES = 256 * 1024
+SAVE_PAGE = "Try: curl http://HOST:PORT/metrics > page.prom, and load that"
 Append = Callable[[str, Row], None]
 
 
@@ -117,6 +120,8 @@ def detect(path: Path) -> Format:
     for kind in FORMATS:
         if kind.fits(head):
             return kind
+    if names := listed(head.decode(errors="replace")):
+        raise AskedWrongly(f"{path} is a list of {len(names)} metric names without their values. {SAVE_PAGE}")
     if reason := refusal(head, path.name):
         raise AskedWrongly(f"{path} is {reason}")
     raise AskedWrongly(f"{path} is nothing we know how to load. Known: {', '.join(k.name for k in FORMATS)}")
@@ -143,7 +148,14 @@ def _events(stream: Stream) -> dict[str, Any]:
 
 
 def _page(path: Path, into: Into) -> dict[str, Any]:
-    pages, damaged_count = read_page(path, into.append)
+    return _pages(*read_page(path, into.append))
+
+
+def _pair(path: Path, into: Into) -> dict[str, Any]:
+    return _pages(*read_pair(path, into.append))
+
+
+def _pages(pages: Pages, damaged_count: int) -> dict[str, Any]:
     (speaker,) = list(pages.speakers.values())[:1] or [Speaker()]
     kinds = {"mapped": pages.mapped_count, "kept as they are": len(pages.unmapped_names), "damaged": damaged_count}
     return {"engine": speaker.engine or None, "model": speaker.model, "kinds": kinds}
@@ -160,4 +172,5 @@ FORMATS = (
     Format("kernel trace", lambda head: loader(head) is not None, _trace),
     Format("log", is_log, _log),
     Format("metrics page", is_page, _page),
+    Format("pair of metrics pages", is_pair, _pair),
 )

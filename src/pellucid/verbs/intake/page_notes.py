@@ -1,4 +1,5 @@
-"""What to know of the metrics pages behind an answer: restarts, pages that did not come, samples without a place."""
+"""What to know of the metrics pages behind an answer: restarts, unknown times, pages that did not come, samples without
+a place in the catalog."""
 
 from __future__ import annotations
 
@@ -22,6 +23,8 @@ def page_notes(run: RunReader) -> list[str]:
         "HAVING n > 0 ORDER BY 1"
     ):
         lines.append(f"{r['process']} began anew in this time: {r['n']} of its counters fell; what it counted between its last page and that is lost")  # noqa: E501
+    for r in run.rows("SELECT DISTINCT process FROM metrics WHERE end_ns IS NULL ORDER BY 1"):
+        lines.append(f"{r['process']} does not say when its first page was: what lies between its two has no length, and no rule judges it")  # noqa: E501
     for r in run.rows(FAILED):
         lines.append(f"{r['n']} metrics pages of {r['process']} did not come: {r['part']}")
     names = [r["name"] for r in run.rows("SELECT DISTINCT name FROM samples ORDER BY name")]
