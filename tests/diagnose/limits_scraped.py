@@ -25,8 +25,11 @@ FOUND: dict[str, dict[str, Any]] = {
     },
     "spec.low_acceptance": {"drafted_tokens": 500, "accepted_tokens": 100, "draft_rounds_count": 100},
     "fleet.replica_odd": {
-        "replicas_count": 3, "odd_replica": "b", "ttft_times_ratio": 2.0, "itl_times_ratio": 1.0, "ttft_mean_ns": 2e8,
-        "itl_mean_ns": 1e7, "requests_count": 10, "all_requests_count": 40,
+        "replicas_count": 3, "odd_replica": "b", "model": "m", "ttft_times_ratio": 2.0, "itl_times_ratio": 1.0,
+        "ttft_mean_ns": 2e8, "itl_mean_ns": 1e7, "requests_count": 10, "all_requests_count": 40,
+        "failed_count": 0, "failed_ratio": 0.0, "others_failed_ratio": 0.0, "queue_mean_ns": 0,
+        "others_queue_mean_ns": 0, "kv_used_ratio": 0.5, "others_kv_used_ratio": 0.5, "prefix_hit_ratio": 0.5,
+        "others_prefix_hit_ratio": 0.5, "seen_count": 3, "models_count": 1, "nameless_count": 0,
     },
 }  # fmt: skip
 
@@ -66,8 +69,24 @@ ON_THE_LIMIT: list[tuple[str, dict[str, Any], str]] = [
     ("fleet.replica_odd", {"ttft_times_ratio": 1.5}, "found"),
     ("fleet.replica_odd", {"ttft_times_ratio": 1.49}, "clear"),
     ("fleet.replica_odd", {"ttft_times_ratio": None, "itl_times_ratio": 1.5}, "found"),
-    ("fleet.replica_odd", {"replicas_count": 2}, "found"),
-    ("fleet.replica_odd", {"replicas_count": 1}, "not_applicable"),
+    ("fleet.replica_odd", {"replicas_count": None}, "not_applicable"),
+    *(("fleet.replica_odd", {"ttft_times_ratio": 1.0, **change}, kind) for change, kind in (
+        ({"failed_count": 5, "failed_ratio": 0.05, "others_failed_ratio": 0.0}, "found"),
+        ({"failed_count": 5, "failed_ratio": 0.045, "others_failed_ratio": 0.0}, "clear"),
+        ({"failed_count": 4, "failed_ratio": 0.4}, "clear"),
+        ({"failed_count": 9, "failed_ratio": 0.9, "others_failed_ratio": None}, "clear"),
+        ({"queue_mean_ns": 300e6, "others_queue_mean_ns": 200e6}, "found"),
+        ({"queue_mean_ns": 300e6, "others_queue_mean_ns": 201e6}, "clear"),
+        ({"queue_mean_ns": 100e6, "others_queue_mean_ns": 0}, "found"),
+        ({"queue_mean_ns": 99e6, "others_queue_mean_ns": 0}, "clear"),
+        ({"queue_mean_ns": 900e6, "others_queue_mean_ns": None}, "clear"),
+        ({"kv_used_ratio": 0.75, "others_kv_used_ratio": 0.45}, "found"),
+        ({"kv_used_ratio": 0.75, "others_kv_used_ratio": 0.46}, "clear"),
+        ({"kv_used_ratio": 0.1, "others_kv_used_ratio": 0.9}, "clear"),
+        ({"kv_used_ratio": 0.9, "others_kv_used_ratio": None}, "clear"),
+        ({"prefix_hit_ratio": 0.45, "others_prefix_hit_ratio": 0.75}, "found"),
+        ({"prefix_hit_ratio": 0.46, "others_prefix_hit_ratio": 0.75}, "clear"),
+        ({"prefix_hit_ratio": None}, "clear"))),
 ]  # fmt: skip
 
 
@@ -123,6 +142,10 @@ def test_an_odd_replica_claims_what_the_fleet_loses_by_it() -> None:
     """A quarter of the requests at twice the time is two fifths of all the time; half of that goes."""
     assert gain("fleet.replica_odd").high_ratio == 0.2
     assert gain("fleet.replica_odd", ttft_times_ratio=1.0, itl_times_ratio=2.0).metric == "itl_mean_ns"
+    queue = gain("fleet.replica_odd", ttft_times_ratio=1.0, queue_mean_ns=400e6, others_queue_mean_ns=200e6)
+    assert (queue.metric, queue.high_ratio) == ("queue_mean_ns", 0.2)
+    failed = gain("fleet.replica_odd", failed_count=8, failed_ratio=0.8, others_failed_ratio=0.0)
+    assert (failed.metric, failed.high_ratio) == ("output_tokens_per_s", 0.2)
 
 
 def test_a_draft_is_as_long_as_what_is_kept() -> None:

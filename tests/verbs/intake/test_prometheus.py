@@ -1,7 +1,8 @@
 """Replicas that a real Prometheus server scrapes: all are read, and the odd one is named.
 
-Two small servers show the pages of a recorded H200 run, with counters that move from the first page to the second; one
-of them takes four times as long to the first token. Prometheus is Debian's package.
+Small servers show the pages of a recorded H200 run, with counters that move from the first page to the second. Of two
+that serve one model one takes four times as long to the first token; a third serves another model, slower still.
+Prometheus is Debian's package.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ JSON = "application/json"
 class Replica:
     """A page whose counters move with time."""
 
-    def __init__(self, slow: float) -> None:
+    def __init__(self, slow: float, model: str = "m-8b") -> None:
         pages = [parse(text(shared_data(f"h200_vllm024/metrics_rate{rate}.txt.gz"))).samples for rate in (4, 12)]
-        self.before, self.after = ({_series(s): s.value for s in page} for page in pages)
+        self.before, self.after = ({_series(s, model): s.value for s in page} for page in pages)
         self.slow, self.began_s = slow, time.monotonic()
         page = self.page
 
@@ -77,8 +78,8 @@ class Replica:
         self.server.server_close()
 
 
-def _series(sample: Sample) -> str:
-    labels = ",".join(f'{k}="{v}"' for k, v in sample.labels.items())
+def _series(sample: Sample, model: str) -> str:
+    labels = ",".join(f'{k}="{model if k == "model_name" else v}"' for k, v in sample.labels.items())
     return f"{sample.name}{{{labels}}}"
 
 
@@ -96,7 +97,7 @@ def program() -> str:
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[Replica]]]:
     """The server's URL and the replicas, of which it has scraped every move."""
     binary, folder = program(), tmp_path_factory.mktemp("prometheus")
-    replicas = [Replica(1.0), Replica(SLOW)]
+    replicas = [Replica(1.0), Replica(SLOW), Replica(2 * SLOW, "m-405b")]
     targets = ", ".join(f"'{r.name}'" for r in replicas)
     (folder / "config.yml").write_text(
         "global: {scrape_interval: 1s, scrape_timeout: 1s}\n"
@@ -135,7 +136,7 @@ def _ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def _until_still(url: str, replicas: list[Replica]) -> None:
-    """Returns when the server has the last values of both. A scrape may come late on a busy machine."""
+    """Returns when the server has the last values of all. A scrape may come late on a busy machine."""
     end_s = time.monotonic() + MOVES_S + 60
     while time.monotonic() < end_s:
         asked = {"query": 'vllm:request_success_total{finished_reason="length"}'}
@@ -159,12 +160,13 @@ def test_every_replica_is_read_and_the_slow_one_is_named(fleet: tuple[str, list[
     (odd,) = [f for f in answer["findings"] if f["id"] == "fleet.replica_odd"]
     assert odd["evidence"]["odd_replica"] == replicas[1].name
     assert odd["says"].startswith(replicas[1].name)
+    assert (odd["evidence"]["model"], odd["evidence"]["replicas_count"]) == ("m-8b", 2)
     assert odd["evidence"]["ttft_times_ratio"] == pytest.approx(SLOW, rel=0.05)
     assert answer["engine"]["name"] == "vllm"
 
 
 @pytest.mark.slow
-def test_increases_of_both_replicas_are_those_of_their_pages(fleet: tuple[str, list[Replica]], tmp_path: Path) -> None:
+def test_increases_of_all_replicas_are_those_of_their_pages(fleet: tuple[str, list[Replica]], tmp_path: Path) -> None:
     """By now the counters stand still, so the increase is the last value that the server has, less the first."""
     url, replicas = fleet
     run = open_run(recalled(url, tmp_path, 60).folder)
