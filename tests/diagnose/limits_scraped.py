@@ -24,6 +24,11 @@ FOUND: dict[str, dict[str, Any]] = {
         "queue_ns": 6e9, "queued_count": 10, "ttft_ns": 10e9, "first_tokens_count": 10, "replicas_count": 2,
     },
     "spec.low_acceptance": {"drafted_tokens": 500, "accepted_tokens": 100, "draft_rounds_count": 100},
+    "data.counters_disagree": {
+        "page_preempted_count": 50, "preempted_count": 100, "untold_count": 0, "recomputed_tokens": 0,
+        "page_cached_tokens": 400, "cached_tokens": 400, "prompt_tokens": 1000, "page_kv_used_ratio": 0.5,
+        "kv_used_ratio": 0.5, "kv_cached_ratio": 0.5, "kv_off_ratio": 0.0, "frontends_count": 1,
+    },
     "fleet.replica_odd": {
         "replicas_count": 3, "odd_replica": "b", "model": "m", "ttft_times_ratio": 2.0, "itl_times_ratio": 1.0,
         "ttft_mean_ns": 2e8, "itl_mean_ns": 1e7, "requests_count": 10, "all_requests_count": 40,
@@ -66,6 +71,30 @@ ON_THE_LIMIT: list[tuple[str, dict[str, Any], str]] = [
     ("spec.low_acceptance", {"accepted_tokens": 150}, "clear"),
     ("spec.low_acceptance", {"draft_rounds_count": 99}, "not_applicable"),
     ("spec.low_acceptance", {"draft_rounds_count": None}, "not_applicable"),
+    ("data.counters_disagree", {"page_preempted_count": 95}, "found"),
+    ("data.counters_disagree", {"page_preempted_count": 96}, "clear"),
+    ("data.counters_disagree", {"page_preempted_count": 105}, "found"),
+    ("data.counters_disagree", {"page_preempted_count": 104}, "clear"),
+    ("data.counters_disagree", {"page_preempted_count": 5, "preempted_count": 10}, "found"),
+    ("data.counters_disagree", {"page_preempted_count": 5.9, "preempted_count": 10}, "clear"),
+    ("data.counters_disagree", {"page_preempted_count": 190, "preempted_count": 200}, "found"),
+    ("data.counters_disagree", {"page_preempted_count": 191, "preempted_count": 200}, "clear"),
+    ("data.counters_disagree", {"untold_count": 45}, "found"),
+    ("data.counters_disagree", {"untold_count": 46}, "clear"),
+    ("data.counters_disagree", {"page_preempted_count": 105, "untold_count": 50}, "found"),
+    ("data.counters_disagree", {"preempted_count": None}, "clear"),
+    ("data.counters_disagree", {"frontends_count": 2}, "clear"),
+    ("data.counters_disagree", {"frontends_count": 2, "page_preempted_count": 150}, "found"),
+    *(("data.counters_disagree", {"page_preempted_count": None, **change}, kind) for change, kind in (
+        ({"page_cached_tokens": 350}, "found"), ({"page_cached_tokens": 351}, "clear"),
+        ({"page_cached_tokens": 450}, "found"), ({"page_cached_tokens": 449}, "clear"),
+        ({"page_cached_tokens": 350, "frontends_count": 2}, "clear"),
+        ({"page_cached_tokens": 450, "frontends_count": 2}, "found"),
+        ({"page_cached_tokens": 0, "cached_tokens": 0, "prompt_tokens": 0}, "clear"),
+        ({"kv_off_ratio": 0.1}, "found"), ({"kv_off_ratio": 0.099}, "clear"),
+        ({"kv_off_ratio": 0.1, "frontends_count": 2}, "clear"),
+        ({"page_cached_tokens": None, "kv_off_ratio": 0.1}, "found"),
+        ({"page_cached_tokens": None, "page_kv_used_ratio": None}, "not_applicable"))),
     ("fleet.replica_odd", {"ttft_times_ratio": 1.5}, "found"),
     ("fleet.replica_odd", {"ttft_times_ratio": 1.49}, "clear"),
     ("fleet.replica_odd", {"ttft_times_ratio": None, "itl_times_ratio": 1.5}, "found"),
@@ -146,6 +175,17 @@ def test_an_odd_replica_claims_what_the_fleet_loses_by_it() -> None:
     assert (queue.metric, queue.high_ratio) == ("queue_mean_ns", 0.2)
     failed = gain("fleet.replica_odd", failed_count=8, failed_ratio=0.8, others_failed_ratio=0.0)
     assert (failed.metric, failed.high_ratio) == ("output_tokens_per_s", 0.2)
+
+
+def test_blocks_that_carry_a_prefix_and_are_free_are_told_where_they_are_many() -> None:
+    rule, agree = "data.counters_disagree", {"page_preempted_count": 100, "kv_used_ratio": 0.125}
+    assert "freed blocks" in judged(rule, **agree, kv_cached_ratio=0.225).says
+    assert "freed blocks" not in judged(rule, **agree, kv_cached_ratio=0.22).says
+    assert "freed blocks" not in judged(rule, **agree, kv_cached_ratio=None).says
+
+
+def test_with_one_frontend_nothing_is_said_of_several() -> None:
+    assert "frontends" not in judged("data.counters_disagree", page_preempted_count=100).says
 
 
 def test_a_draft_is_as_long_as_what_is_kept() -> None:

@@ -62,7 +62,8 @@ FOUND: dict[str, dict[str, Any]] = {
     },
     "data.metrics_disagree": {
         "page_finished_count": 80, "ended_count": 100, "gave_up_count": 20, "gave_up_mean_ns": 5e9,
-        "page_ttft_mean_ns": 1e9, "ttft_mean_ns": 1e9,
+        "page_ttft_mean_ns": 1e9, "ttft_mean_ns": 1e9, "frontends_count": 1, "frontend_finished_count": 80,
+        "counter_resets_count": 0,
     },
     "kv.idle": {
         "busy_ns": 1000, "at_cap_ns": 600, "span_busy_ns": 5000, "kv_used_max_count": 10, "kv_total_blocks_count": 100,
@@ -129,6 +130,12 @@ ON_THE_LIMIT: list[tuple[str, dict[str, Any], str]] = [
     ("data.metrics_disagree", {"page_finished_count": 15, "ended_count": 20}, "found"),
     ("data.metrics_disagree", {"page_finished_count": 15, "ended_count": 19}, "not_applicable"),
     ("data.metrics_disagree", {"page_finished_count": None}, "not_applicable"),
+    ("data.metrics_disagree", {"counter_resets_count": 9}, "found"),
+    ("data.metrics_disagree", {"frontends_count": 2}, "clear"),
+    ("data.metrics_disagree", {"frontends_count": 2, "counter_resets_count": 9}, "not_applicable"),
+    ("data.metrics_disagree", {"frontends_count": 2, "frontend_finished_count": 84.2}, "clear"),
+    ("data.metrics_disagree", {"page_finished_count": 95, "frontends_count": 2, "frontend_finished_count": 95}, "clear"),
+    ("data.metrics_disagree", {"page_finished_count": 57, "frontends_count": 2, "frontend_finished_count": 60}, "found"),
     ("data.metrics_disagree", {"gave_up_mean_ns": None}, "found"),
     ("kv.idle", {"at_cap_ns": 500}, "found"),
     ("kv.idle", {"at_cap_ns": 499}, "not_applicable"),

@@ -8,7 +8,8 @@ Why it costs
     Alerts stay silent, autoscalers see less load than there is, and settings are chosen by a mean of those who stayed.
 
 Not this when
-    Page and requests were not recorded together, few requests ended, or they agree but for what lay between two pages.
+    Page and requests were not recorded together, few requests ended, or they agree but for what lay between two pages. Of
+    several frontends one may have answered for itself alone, or each in turn: then its page is not that of the engine.
 """
 
 # ruff: noqa: E501 (literal tables and sentences)
@@ -30,7 +31,12 @@ def judge(row: Row) -> Verdict:
     ended = row.number("ended_count")
     if ended < ENOUGH.value:
         return not_applicable(f"{ended:.0f} requests ended between the pages: too few to compare")
+    frontends, resets, own = row.number("frontends_count"), row["counter_resets_count"], row.number("frontend_finished_count")
+    if frontends > 1 and resets:
+        return not_applicable(f"{frontends:.0f} frontends answer with a page each in turn (counters fell {resets:.0f} times): its increases are nobody's")
     missing, gave_up = ended - finished, row.number("gave_up_count")
+    if missing / ended >= MISSING.value and frontends > 1 and abs(own - finished) < MISSING.value * own:
+        return clear(f"the page is that of one of {frontends:.0f} frontends, and counts its {own:.0f} of {ended:.0f} requests that ended: the others have pages of their own")
     if missing / ended >= MISSING.value:
         wait = row["gave_up_mean_ns"]
         waited = "" if wait is None else f", after {duration(wait)} (mean)"
@@ -53,11 +59,13 @@ def judge(row: Row) -> Verdict:
 
 
 HEAD = "metric  kind  start_ns  end_ns  value\n"
-REQUESTS = "repeat  arrival_ns  first_delivered_ns  finish_ns  aborted_by\n"
+OTHER = ("15  0  9e6  30e6  -",)
+REQUESTS = "repeat  arrival_ns  first_delivered_ns  finish_ns  aborted_by  client_index\n"
 
 
-def _both(page: tuple[str, ...], *requests: str) -> dict[str, str]:
-    return {"metrics": HEAD + "\n".join(page), "requests": REQUESTS + "\n".join(requests)}
+def _both(page: tuple[str, ...], *requests: str, second: tuple[str, ...] = ()) -> dict[str, str]:
+    """`second`: requests of another frontend."""
+    return {"metrics": HEAD + "\n".join(page), "requests": REQUESTS + "\n".join([*(f"{r}  0" for r in requests), *(f"{r}  1" for r in second)])}
 
 
 def _page(finished: int, ttft_ns: float) -> tuple[str, ...]:
@@ -69,7 +77,7 @@ RULE = Rule(
     id="data.metrics_disagree",
     question="Does the engine's metrics page tell the same as its requests?",
     needs=(
-        Need("requests", ("arrival_ns", "finish_ns"), "run the engine with the probe", ("first_delivered_ns", "aborted_by")),
+        Need("requests", ("arrival_ns", "finish_ns"), "run the engine with the probe", ("first_delivered_ns", "aborted_by", "client_index")),
         Need("metrics", (), "read the metrics page too: pellucid run --metrics URL -- …", ("metric", "kind", "start_ns", "end_ns", "value")),
     ),
     evidence="""
@@ -79,6 +87,10 @@ RULE = Rule(
              r AS (SELECT * FROM requests WHERE finish_ns >= (SELECT min(start_ns) FROM metrics WHERE metric = 'finished_count')
                    AND finish_ns < (SELECT max(end_ns) FROM metrics WHERE metric = 'finished_count'))
         SELECT (SELECT max(grown) FROM page WHERE metric = 'finished_count')                AS page_finished_count,
+               (SELECT max(grown) FROM page WHERE metric = 'counter_resets_count')          AS counter_resets_count,
+               count(DISTINCT client_index)                                                 AS frontends_count,
+               (SELECT arg_min(n, abs(n - (SELECT max(grown) FROM page WHERE metric = 'finished_count')))
+                FROM (SELECT count(*) FILTER (aborted_by IS DISTINCT FROM 'client') AS n FROM r GROUP BY client_index)) AS frontend_finished_count,
                count(*)                                                                     AS ended_count,
                count(*) FILTER (aborted_by = 'client')                                      AS gave_up_count,
                avg(finish_ns - arrival_ns) FILTER (aborted_by = 'client')                   AS gave_up_mean_ns,
@@ -96,8 +108,11 @@ RULE = Rule(
         Case("one of forty went away", "clear", _both(_page(39, 9e6), "39  0  9e6  30e6  -", "1  0  -  500e6  client"), says="its TTFT is 0 ms off"),
         Case("a little shorter: the first delivery is not in it", "clear", _both(_page(40, 9e6), "40  0  14e6  30e6  -"), says="5.0 ms off"),
         Case("no TTFT on the page", "clear", _both(_page(40, 9e6)[:1], "40  0  10e6  30e6  -"), says="counts 40 of 40"),
+        Case("the page of one of two frontends", "clear", _both(_page(25, 9e6), "25  0  9e6  30e6  -", "2  0  -  30e6  client", second=OTHER), says="one of 2 frontends, and counts its 25 of 42 requests"),
+        Case("two frontends, and the page is neither's", "found", _both(_page(20, 9e6), "25  0  9e6  30e6  -", "2  0  -  30e6  client", second=OTHER), says="counts 20 of 42"),
+        Case("two frontends that answer in turn", "not_applicable", _both((*_page(25, 9e6), "counter_resets_count  counter  0  1000e6  3"), "25  0  9e6  30e6  -", "2  0  -  30e6  client", second=OTHER), says="counters fell 3 times"),
         Case("few requests", "not_applicable", _both(_page(9, 9e6), "19  0  9e6  30e6  -"), says="19 requests"),
-        Case("no page", "not_applicable", {"requests": REQUESTS + "40  0  9e6  30e6  -"}, says="nothing to compare"),
+        Case("no page", "not_applicable", {"requests": REQUESTS + "40  0  9e6  30e6  -  0"}, says="nothing to compare"),
         Case("no requests", "blind", {"metrics": HEAD + "finished_count  counter  0  1  9"}, says="requests.arrival_ns"),
     ),
 )  # fmt: skip
