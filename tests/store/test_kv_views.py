@@ -153,11 +153,12 @@ def test_a_page_lies_between_what_was_held_less_what_was_freed_and_what_is_held_
     """Steps end at 10, 20 and 30; a request with 30 of 80 blocks is gone by the second, which holds 60 of 100."""
     columns = "page_ns, page_ratio, least_ratio, most_ratio, cached_ratio, off_ratio"
     assert view(tmp_path, "page_kv_use", columns, steps="""
-        dp_rank  step  end_ns  kv_used_blocks_count  kv_total_blocks_count  kv_cached_blocks_count  kv_freed_blocks_count
-        0        1     10      80                    100                    90                      0
-        0        2     20      60                    100                    95                      30
-        0        3     30      60                    100                    95                      0
-        2        1     10      -                     100                    95                      0""", metrics="""
+        process  dp_rank  step  end_ns  kv_used_blocks_count  kv_total_blocks_count  kv_cached_blocks_count  kv_freed_blocks_count
+        e        0        1     10      80                    100                    90                      0
+        e        0        2     20      60                    100                    95                      30
+        e        0        3     30      60                    100                    95                      0
+        f        2        1     10      -                     100                    95                      0
+        f        2        2     30      50                    100                    95                      0""", metrics="""
         metric         kind   dp_rank  end_ns  value
         kv_used_ratio  gauge  0        5       0.5
         kv_used_ratio  gauge  0        10      0.75
@@ -167,6 +168,6 @@ def test_a_page_lies_between_what_was_held_less_what_was_freed_and_what_is_held_
         kv_used_ratio  gauge  0        -       0.6
         kv_used_ratio  gauge  1        25      0.6
         kv_used_ratio  gauge  2        25      0.6
-        running_count  gauge  0        25      3""") == [
+        running_count  gauge  0        25      3""") == [  # noqa: E501
         (10, 0.75, 0.5, 0.8, 0.9, 0), (25, 0.85, 0.6, 0.6, 0.95, 0.25), (29, 0.35, 0.6, 0.6, 0.95, 0.25),
     ]  # fmt: skip
