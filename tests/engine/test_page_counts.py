@@ -1,4 +1,4 @@
-"""The engine's own metrics page beside its core: KV use, preemptions and cached tokens, with one frontend and with two."""
+"""The metrics page beside the engine core: KV use, preemptions and cached tokens, of one frontend and of two."""
 
 from __future__ import annotations
 
