@@ -98,7 +98,7 @@ RULE = Rule(
         SELECT w.*, n.* FROM (SELECT count(*) AS seen_count, count(DISTINCT model) AS models_count, count(*) - count(model) AS nameless_count FROM r) n LEFT JOIN w ON true
     """,
     judge=judge, limits=(ODD, ENOUGH, FAILED, SEVERAL, FELT, OTHER), moves=(),
-    falsified_by="another replica on the same machine, or this one after a restart, is as slow",
+    falsified_by="another replica on the same machine, or this one after a restart, differs as much from the others",
     explained_by=(),
     cases=(
         Case("one of three is slow to the first token", "found", _pages(A, SLOW, "c e m 100 10 10"), says="b has 3.0 times the TTFT of the others (300 ms); 3 replicas of m, and 50% of the requests are its"),
