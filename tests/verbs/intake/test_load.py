@@ -41,7 +41,9 @@ def test_a_log_is_known_packed_or_not_and_by_no_name(log: Path, tmp_path: Path) 
 REFUSED = r"is empty|Known: kv event capture, kv event, kernel trace, log|is JSON, but no trace"
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00\x01\x02", b"a text of\nno log\n", b"{}", b"# TYPE x counter\nx 1\n", b"x gauge\ny\n"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00\x01\x02", b"a text of\nno log\n", b"{}", b"# TYPE x counter\nx 1\n", b"x gauge\ny\n"]
+)
 def test_what_is_nothing_we_know_is_refused_before_a_run_is_made(tmp_path: Path, content: bytes, log: Path) -> None:
     (tmp_path / "odd").write_bytes(content)
     with pytest.raises(AskedWrongly, match=REFUSED):
