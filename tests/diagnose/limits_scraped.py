@@ -28,6 +28,7 @@ FOUND: dict[str, dict[str, Any]] = {
         "page_preempted_count": 50, "preempted_count": 100, "untold_count": 0, "recomputed_tokens": 0,
         "page_cached_tokens": 400, "cached_tokens": 400, "prompt_tokens": 1000, "page_kv_used_ratio": 0.5,
         "kv_used_ratio": 0.5, "kv_cached_ratio": 0.5, "kv_off_ratio": 0.0, "frontends_count": 1,
+        "counter_resets_count": 0,
     },
     "fleet.replica_odd": {
         "replicas_count": 3, "odd_replica": "b", "model": "m", "ttft_times_ratio": 2.0, "itl_times_ratio": 1.0,
@@ -84,6 +85,8 @@ ON_THE_LIMIT: list[tuple[str, dict[str, Any], str]] = [
     ("data.counters_disagree", {"page_preempted_count": 105, "untold_count": 50}, "found"),
     ("data.counters_disagree", {"preempted_count": None}, "clear"),
     ("data.counters_disagree", {"frontends_count": 2}, "clear"),
+    ("data.counters_disagree", {"frontends_count": 2, "counter_resets_count": 1}, "not_applicable"),
+    ("data.counters_disagree", {"counter_resets_count": 1}, "found"),
     ("data.counters_disagree", {"frontends_count": 2, "page_preempted_count": 150}, "found"),
     *(("data.counters_disagree", {"page_preempted_count": None, **change}, kind) for change, kind in (
         ({"page_cached_tokens": 350}, "found"), ({"page_cached_tokens": 351}, "clear"),

@@ -30,6 +30,8 @@ def judge(row: Row) -> Verdict:
     if row["page_preempted_count"] is None and row["page_cached_tokens"] is None and row["page_kv_used_ratio"] is None:
         return not_applicable("no metrics page was read beside the probe: there is nothing to compare")
     frontends, several = row.number("frontends_count"), row.number("frontends_count") > 1
+    if several and (resets := row["counter_resets_count"]):
+        return not_applicable(f"{frontends:.0f} frontends answer with a page each in turn (counters fell {resets:.0f} times): its increases are nobody's")
     compared = [part for one in (_kv, _preemptions, _cached) for part in one(row)]
     wrong = [says for says, lacks, exceeds in compared if exceeds or (lacks and not several)]
     if wrong:
@@ -76,9 +78,9 @@ SERVED = ("10  3  3  100  40  9  -  0", "1  9  9  900  0  0  -  0")
 STEADY = ("1  e  1  1  50  100  50  0  40  0", "1  e  2  3  50  100  50  0  60  0")
 
 
-def _case(preempted: float, cached: float, kv: float, steps: tuple[str, ...] = BOTH, requests: tuple[str, ...] = SERVED) -> dict[str, str]:
+def _case(preempted: float, cached: float, kv: float, steps: tuple[str, ...] = BOTH, requests: tuple[str, ...] = SERVED, resets: int = 0) -> dict[str, str]:
     """A page at 2 ns, another at 4 ns: what its counters grew by in between, and KV use on the first."""
-    page = (f"preempted_count  counter  1  4  {preempted}", f"cached_tokens  counter  1  4  {cached}", f"kv_used_ratio  gauge  -  2  {kv}", "cached_tokens  gauge  1  9  7")
+    page = (f"preempted_count  counter  1  4  {preempted}", f"cached_tokens  counter  1  4  {cached}", f"kv_used_ratio  gauge  -  2  {kv}", "cached_tokens  gauge  1  9  7", f"counter_resets_count  counter  1  4  {resets}")
     return {"metrics": PAGE + "\n".join(page), "steps": STEPS + "\n".join(steps), "requests": REQUESTS + "\n".join(requests)}
 
 
@@ -90,20 +92,17 @@ RULE = Rule(
         Need("requests", (), "run the engine with the probe", ("first_token_ns", "finish_ns", "prompt_tokens", "cached_tokens", "preemptions_count", "aborted_by", "client_index")),
         Need("metrics", (), "read the metrics page too: pellucid run --metrics URL -- …", ("metric", "kind", "dp_rank", "start_ns", "end_ns", "value")),
     ),
-    views=("page_kv_use",),
-    evidence="""
+    views=("page_kv_use",), evidence="""
         WITH t AS (SELECT min(start_ns) AS from_ns, max(end_ns) AS until_ns FROM metrics WHERE kind = 'counter'),
-             p AS (SELECT sum(value) FILTER (metric = 'preempted_count') AS page_preempted_count, sum(value) FILTER (metric = 'cached_tokens') AS page_cached_tokens
-                   FROM metrics WHERE kind = 'counter'),
+             p AS (SELECT sum(value) FILTER (metric = 'preempted_count') AS page_preempted_count, sum(value) FILTER (metric = 'cached_tokens') AS page_cached_tokens,
+                          sum(value) FILTER (metric = 'counter_resets_count') AS counter_resets_count FROM metrics WHERE kind = 'counter'),
              k AS (SELECT avg(page_ratio) AS page_kv_used_ratio, avg(most_ratio) AS kv_used_ratio, avg(cached_ratio) AS kv_cached_ratio, avg(off_ratio) AS kv_off_ratio FROM page_kv_use),
              s AS (SELECT sum(preempted_count) AS preempted_count, sum(recomputed_tokens) AS recomputed_tokens FROM span_steps, t WHERE end_ns BETWEEN from_ns AND until_ns),
-             r AS (SELECT sum(cached_tokens) AS cached_tokens, sum(prompt_tokens) FILTER (cached_tokens IS NOT NULL) AS prompt_tokens
-                   FROM span_requests, t WHERE first_token_ns BETWEEN from_ns AND until_ns),
+             r AS (SELECT sum(cached_tokens) AS cached_tokens, sum(prompt_tokens) FILTER (cached_tokens IS NOT NULL) AS prompt_tokens FROM span_requests, t WHERE first_token_ns BETWEEN from_ns AND until_ns),
              f AS (SELECT count(DISTINCT client_index) AS frontends_count, sum(preemptions_count) FILTER (aborted_by IN ('client') OR finish_ns IS NULL) AS untold_count FROM span_requests)
         SELECT * FROM p, k, s, r, f
     """,
-    judge=judge, limits=(MISSING, FEW, OFF), moves=(),
-    falsified_by="the two agree when they are recorded again over the same time", explained_by=(),
+    judge=judge, limits=(MISSING, FEW, OFF), moves=(), falsified_by="the two agree when they are recorded again over the same time", explained_by=(),
     cases=(
         Case("half of the preemptions", "found", _case(50, 400, 0.1), says="the metrics page says 50 preemptions where there were 100; it does not say that 500 tokens"),
         Case("more tokens found cached", "found", _case(100, 460, 0.1), says="says 460 prompt tokens were found cached where 400 of 1,000 were"),
@@ -114,6 +113,7 @@ RULE = Rule(
              says="90 preemptions where there were 100 (11 of requests that never came back, which it does not learn)"),
         Case("one of two frontends", "clear", _case(50, 200, 0.95, STEADY, ("5  3  3  100  40  9  -  0", "5  3  3  100  40  9  -  1")), says="of 2 frontends each counts its own"),
         Case("two frontends, and more than there was", "found", _case(120, 400, 0.95, STEADY, (*SERVED, "1  9  9  9  0  0  -  1")), says="the metrics page says 120 preemptions"),
+        Case("two frontends that answer in turn", "not_applicable", _case(120, 400, 0.95, STEADY, (*SERVED, "1  9  9  9  0  0  -  1"), 3), says="counters fell 3 times"),
         Case("no page", "not_applicable", _case(0, 0, 0) | {"metrics": PAGE}, says="nothing to compare"),
         Case("no steps", "blind", {"metrics": PAGE + "preempted_count  counter  1  4  9"}, says="steps.end_ns"),
     ),
