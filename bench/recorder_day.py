@@ -23,7 +23,7 @@ from pathlib import Path
 
 from pellucid_probe import kv_records, records
 from pellucid_probe.ring import SEGMENT_BYTES, RingWriter
-from pellucid_probe.vllm.lives import SAMPLED
+from pellucid_probe.vllm.kv.lives import SAMPLED
 
 STEP_NS = 20_000_000
 PROMPT, OUTPUT = 500, 250

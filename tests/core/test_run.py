@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pellucid.core.errors import AskedWrongly, CannotAnswer
-from pellucid.core.run import RunInfo, find_run, new_run_id, read_info, run_folders, write_info
+from pellucid.core.run import EXAMPLES, RunInfo, find_run, new_run_id, read_info, run_folders, write_info
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def test_a_run_is_found_by_path(home: Path) -> None:
 
 
 def test_the_example_needs_no_home() -> None:
-    assert found(Path("/nowhere"), "example") == "example"
-    assert found(Path("/nowhere"), "example-kernels") == "example-kernels"
+    for name in EXAMPLES:
+        assert found(Path("/nowhere"), name) == name
 
 
 @pytest.mark.parametrize(("wanted", "says"), [("2026", "3 runs start so"), ("x", "no run has that id"), ("a/b", "no such folder")])  # noqa: E501

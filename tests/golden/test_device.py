@@ -1,6 +1,7 @@
 """Recordings of vLLM 0.24 on an H200, as `pellucid record` and `pellucid profile` made them. Random weights.
 
-    moe-uniform   DeepSeek-V2-Lite shapes, device graphs, uniform simulated routing; decodes of 64 and 1, long prompts
+    moe-uniform   DeepSeek-V2-Lite shapes, device graphs, uniform simulated routing; decodes of 64 and 1, long prompts;
+                  packaged, as example-h200
     moe-skewed    the same, routing by a normal distribution
     neighbour     Qwen3-0.6B shapes, four captures; in a fifth another program copies memory on the same device
     sampling      the same model; decodes of 64 without and with top_p and top_k

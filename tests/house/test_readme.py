@@ -11,6 +11,7 @@ import pytest
 
 from pellucid.core.run import EXAMPLES
 
+SHOWN = ("example", "example-kernels")
 ROOT = Path(__file__).parents[2]
 
 
@@ -20,7 +21,11 @@ def shown(run: str) -> str:
     return block.strip().split("\n", 1)[1]
 
 
-@pytest.mark.parametrize("run", EXAMPLES)
+def test_every_packaged_recording_is_named() -> None:
+    assert all(f"--run {name}" in (ROOT / "README.md").read_text() for name in EXAMPLES)
+
+
+@pytest.mark.parametrize("run", SHOWN)
 def test_the_readmes_answers_are_the_ones_given(tmp_path: Path, run: str) -> None:
     environment = {**os.environ, "PELLUCID_HOME": str(tmp_path), "COLUMNS": "100"}
     command = [str(Path(sys.executable).with_name("pellucid")), "why", "--run", run]

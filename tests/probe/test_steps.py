@@ -14,7 +14,7 @@ from pellucid_probe import records
 from pellucid_probe.guard import COST
 from pellucid_probe.outbox import FULL, Outbox
 from pellucid_probe.ring import SEGMENT_BYTES, RingReader, RingWriter
-from pellucid_probe.vllm.kv import KvFlow
+from pellucid_probe.vllm.kv.flow import KvFlow
 from pellucid_probe.vllm.packing import Packer, reason
 from pellucid_probe.vllm.steps import READ_EVERY, ScheduleHook, Steps, UpdateHook
 

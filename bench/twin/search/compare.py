@@ -24,7 +24,7 @@ from statistics import median
 
 import optuna
 
-from bench.twin.search.grid import LIMITED, WANTED, WORSE_RATIO, Case, Measured, Point, cases, read
+from bench.twin.search.grid import LIMIT_RATIO, LIMITED, WANTED, Case, Measured, Point, cases, read
 from pellucid.core.errors import AskedWrongly
 from pellucid.sim.engine.request import Ask
 from pellucid.sim.predict import quick
@@ -108,7 +108,7 @@ def twin(grid: Grid, seed: int, _score: Score) -> Order:
 
     here = foretold(grid.case.present)
     assert here is not None
-    limits = {name: WORSE_RATIO * (here[name] or 0.0) for name in LIMITED}
+    limits = {name: LIMIT_RATIO * (here[name] or 0.0) for name in LIMITED}
 
     def order(point: Point) -> tuple[float, float]:
         there = foretold(point)
@@ -160,8 +160,8 @@ def compare(case: Case, seeds: int) -> int:
               f"{sum(e <= GOOD_REGRET for e in early) / len(early):.0%} |", flush=True)  # fmt: skip
     ratio = ends["twin"][1] / ends["tpe"][1]
     few, soon = ends["twin"][0] <= SHARE_OF_TRIALS * count, ratio <= SHARE_OF_TIME
-    gain = max(grid.true(p) for p in measured.rounds["again"]) / grid.true(case.present) - 1
-    print(f"    {case.key}: the best of {count} is {gain:+.1%} on the present configuration; "
+    gain = max(grid.true(p) for p in measured.rounds["again"]) / grid.measured.wanted(case.present) - 1
+    print(f"    {case.key}: the best of {count} has {gain:+.1%} of the present configuration's tokens a second; "
           f"within a tenth of the trials: {'met' if few else 'MISSED'}; "
           f"a third of TPE's time: {'met' if soon else 'MISSED'} ({ratio:.2f} of it)")
     return (not few) + (not soon)

@@ -4,9 +4,10 @@
 
 For each case: the present configuration is observed under the case's traffic, in a recording of its own that the twin
 may learn from (grids/KEY/run). Then an engine is started, every point is set while it runs and given the same block of
-traffic (same times and lengths, other tokens), in an order drawn once. After that the best five, and the present
-configuration, are given three blocks more each, in turn: "again". A block is cut off when it takes three times as long
-as the present configuration's.
+traffic (same times and lengths, other tokens), in an order drawn once, and all of them once more. After that the best
+five, and the present configuration, are given five blocks more each, in turn: "again". A block is cut off when it takes
+three times as long as the present configuration's. What is recorded already is left as it is: a recording that was cut
+off goes on.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from pellucid.verbs.predict.asks import asks_of
 from tools import real_engine
 from tools.recording import pellucid
 
-OBSERVED_BLOCKS, AGAIN_BLOCKS, BEST = 3, 3, 5
+OBSERVED_BLOCKS, GRID_BLOCKS, AGAIN_BLOCKS, BEST = 3, 2, 5, 5
 PRESENT_EVERY = 12           # points: the present configuration once more, against drift
 LIMIT_TIMES, LEAST_LIMIT_S = 3.0, 30.0
 # What a twin reads of a run.
@@ -94,7 +95,6 @@ class Site:
             engine.end()
         (run,) = run_folders(engine.start.folder)
         kept = self.case.folder / "run"
-        shutil.rmtree(kept, ignore_errors=True)
         kept.mkdir(parents=True)
         for path in run.iterdir():
             if path.name.startswith(KEPT):
@@ -117,7 +117,9 @@ class Site:
             "command": list(self.lab.wish.command), "workload": case.workload.name, "speed": case.speed,
             "scale_tokens": case.scale_tokens, "load": os.getloadavg()[0],
         }  # fmt: skip
-        out.write_text(json.dumps({"conditions": conditions, "asks": asks}) + "\n")
+        if not out.exists():
+            out.write_text(json.dumps({"conditions": conditions, "asks": asks}) + "\n")
+        before = read(case).rounds
         limit_s = 120.0
         _, arm = shared(engine, {})      # one desk: who has set a value may set it anew
 
@@ -136,12 +138,13 @@ class Site:
         one(case.present, "warm")
         order = [p for p in case.points() if p != case.present]
         random.Random(case.key).shuffle(order)
-        for some in _batched(order[:most]):
+        turns = [p for turn in range(GRID_BLOCKS) for p in order[:most] if len(before["grid"].get(p, ())) <= turn]
+        for some in _batched(turns):
             one(case.present, "grid")
             for point in some:
                 one(point, "grid")
             say(f"{case.key}: {len(some)} points more")
-        for _ in range(AGAIN_BLOCKS):
+        for _ in range(AGAIN_BLOCKS - min(map(len, before["again"].values()), default=0)):
             for point in best(read(case), case):
                 one(point, "again")
         say(f"{case.key}: done")
@@ -163,7 +166,8 @@ def say(text: str) -> None:
 
 def record(case: Case, place: int, home: Path, most: int) -> None:
     site = Site(case, place, home / case.key)
-    site.observe()
+    if not (case.folder / "run").exists():
+        site.observe()
     site.measure(most)
 
 

@@ -7,6 +7,7 @@
     KV_FREED     blocks given back once
     KV_CLEARED   the whole prefix cache was emptied
     KV_LOST      nobody looked for a while: what is held and cached is not known any more
+    KV_TIER      blocks go to an outer tier, come back from it, or are thrown out of it
 
 A hash is the first 8 bytes of the engine's own, which covers all tokens before and is never the tokens themselves; the
 recorder keys it before anything is written to disk. A fingerprint is of one block's tokens alone, without its past, and
@@ -19,14 +20,17 @@ import struct
 from array import array
 from typing import List, NamedTuple, Sequence, Tuple
 
-KV_PROMPT, KV_MORE, KV_TABLE, KV_TAKEN, KV_FREED, KV_CLEARED, KV_LOST = range(40, 47)
+KV_PROMPT, KV_MORE, KV_TABLE, KV_TAKEN, KV_FREED, KV_CLEARED, KV_LOST, KV_TIER = range(40, 48)
 SHIFTED = 0xFFFFFFFF    # place of the fingerprint of the first block's length from the second token on
+# What became of blocks of an outer tier.
+TIER_STORING, TIER_STORED, TIER_FAILED, TIER_LOADED, TIER_EVICTED, TIER_CLEARED = range(6)
 ADMITTED, MORE, WHOLE = 0, 1, 2     # of a table: replaces the one before, is appended to it, is all of it at the end
 
 _PROMPT = struct.Struct("<IIIIQQII")
 _MORE = struct.Struct("<II")
 _TABLE = struct.Struct("<IIHHI")
 _TIME = struct.Struct("<Q")
+_TIER = struct.Struct("<QII")
 
 
 class Prompt(NamedTuple):
@@ -91,6 +95,25 @@ def pack_blocks(time_ns: int, blocks: Sequence[int]) -> bytes:
 def unpack_blocks(payload: bytes) -> Tuple[int, List[int]]:
     """Time, block ids."""
     return _TIME.unpack_from(payload)[0], array("I", payload[_TIME.size :]).tolist()
+
+
+class TierBlocks(NamedTuple):
+    what: int
+    time_ns: int
+    request: int           # 0 when it is of none, or of one that is gone
+    hashes: List[bytes]    # 8 bytes each
+    groups: List[int]      # KV cache group of each
+
+
+def pack_tier(what: int, time_ns: int, request: int, hashes: Sequence[bytes], groups: Sequence[int]) -> bytes:
+    return b"".join((_TIER.pack(time_ns, request, what), *hashes, array("I", groups).tobytes()))
+
+
+def unpack_tier(payload: bytes) -> TierBlocks:
+    time_ns, request, what = _TIER.unpack_from(payload)
+    count = (len(payload) - _TIER.size) // 12
+    at = _TIER.size + 8 * count
+    return TierBlocks(what, time_ns, request, _split(payload[_TIER.size : at]), array("I", payload[at:]).tolist())
 
 
 def _split(data: bytes) -> List[bytes]:

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from pellucid.core.errors import AskedWrongly, CannotAnswer
 
-EXAMPLES = ("example", "example-kernels")     # packaged recordings: of an engine, and of its kernels on an H200
+# Packaged recordings: an engine on a CPU; a trace of kernels on an H200; an engine there, with captures of its kernels.
+EXAMPLES = ("example", "example-kernels", "example-h200")
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,11 @@ BLOCKS = {
         "cached_ns", "last_used_ns", "freed_ns", "removed_ns"), (
         "block_hash", "tier", "cached_ns", "age_ns", "idle_ns", "hits_count", "removed_reason", "request", "removed_by",
         "tokens", "kv_group")),
+    "onboard": Listing(
+        "blocks", "kv_onboards", "time_ns", "time_ns, process, block_hash, kv_group", beside="requests",
+        facts=frozenset(("kv.tiers",)), moments=frozenset(("time_ns",)),
+        shown=("block_hash", "tier", "time_ns", "age_ns", "idle_ns", "request", "kv_group"),
+    ),
     "return": _blocks("block_returns", "removed_ns, process, block_hash, kv_group", ("removed_ns", "cached_ns"), (
         "block_hash", "tier", "removed_ns", "away_ns", "distance_count", "tokens", "kv_group")),
 }  # fmt: skip

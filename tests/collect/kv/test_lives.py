@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from pellucid_probe import kv_records
 from pellucid_probe.records import Admit
-from pellucid_probe.vllm.lives import SAMPLED, Lives
+from pellucid_probe.vllm.kv.lives import SAMPLED, Lives
 
-from pellucid.collect.kv.lives import ROWS_A_MINUTE, KvLives
+from pellucid.collect.kv.lives import KvLives
+from pellucid.collect.kv.pace import ROWS_A_MINUTE
 from pellucid.collect.kv.remembered import Remembered
 from pellucid.store.schema import TABLES
 
@@ -259,7 +260,7 @@ def test_records_come_back_as_they_were() -> None:
 
 def test_of_very_many_lives_those_of_some_hashes_are_written_whole(bench: Bench) -> None:
     bench.rows["kv_residency"].clear()
-    bench.lives._rows, bench.lives._now_ns = ROWS_A_MINUTE - 100, 1
+    bench.lives._pace._rows, bench.lives._now_ns = ROWS_A_MINUTE - 100, 1
     texts = [f"{n:04}" for n in range(400)]
     for _ in range(2):
         for n, text in enumerate(texts):

@@ -10,10 +10,11 @@ from pellucid_probe import records
 from pellucid_probe.guard import COST, Hook, StepHook, Target, argument, now_ns
 from pellucid_probe.process import Process
 from pellucid_probe.vllm.config import architecture, effective, kv_cache_bytes, kv_context_blocks
-from pellucid_probe.vllm.kv import KvFlow
+from pellucid_probe.vllm.kv.flow import KvFlow
+from pellucid_probe.vllm.kv.lives import Lives
+from pellucid_probe.vllm.kv.tiers import Tiers
 from pellucid_probe.vllm.labels import sampling_of, task_of
 from pellucid_probe.vllm.live import CoreLive
-from pellucid_probe.vllm.lives import Lives
 from pellucid_probe.vllm.packing import Packer
 from pellucid_probe.vllm.steps import GRAMMAR, SCHEDULE, UPDATE, Partial, ScheduleHook, Steps, UpdateHook, deferred
 
@@ -65,6 +66,7 @@ class EngineCore:
         process.see("kv.lives", [self.kv.clear])
         self._probe_steps()
         self.live = CoreLive(process, self.steps)
+        self.tiers = Tiers(process, self.packer.known)
         for hook in (*self.kv.hooks, self.grammar):
             hook.on_silence = self._look
         process.on_resume.append(self._resumed)
@@ -120,6 +122,7 @@ class EngineCore:
         _check(self.process, "request.sampling", self._begin_sampling)
         _check(self.process, "kv.lives", lambda: self._begin_lives(scheduler, config))
         self.live.attach(scheduler)
+        self.tiers.attach(scheduler)
         self._look()
         self.process.describe()
 

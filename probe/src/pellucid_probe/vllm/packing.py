@@ -13,8 +13,8 @@ from typing import Any, Deque, Dict, List, Optional, Tuple
 from pellucid_probe import records
 from pellucid_probe.process import keyed_hash
 from pellucid_probe.ring import Record
+from pellucid_probe.vllm.kv.lives import Lives
 from pellucid_probe.vllm.labels import reason_of
-from pellucid_probe.vllm.lives import Lives
 
 KEPT_STEPS = 4    # more than the engine has in flight
 SAME_ONES = records.SAME + records.ONES
@@ -191,6 +191,10 @@ class Packer:
             number = self._numbers[request_id] = self._next_number
             self._next_number += 1
         return number
+
+    def known(self, request_id: str) -> int:
+        """0 for one that has no number, or none any more."""
+        return self._numbers.get(request_id, 0)
 
 
 def reason(waiting: int, blocked: int, preempted: int, tokens: int, budget: int, running: int, cap: int) -> int:

@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from pellucid_probe import records
 from pellucid_probe.guard import COST, Hook, Target, now_ns
 from pellucid_probe.outbox import FULL, Outbox
-from pellucid_probe.vllm.kv import KvFlow
+from pellucid_probe.vllm.kv.flow import KvFlow
 from pellucid_probe.vllm.packing import PREEMPTED, RUNNING, Packer
 
 _SCHEDULER = "vllm.v1.core.sched.scheduler"

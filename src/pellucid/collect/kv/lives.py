@@ -20,18 +20,17 @@ from pellucid_probe.records import Admit
 
 from pellucid.collect.kv.asked import Asked, asked
 from pellucid.collect.kv.misses import REASONS, Misses
+from pellucid.collect.kv.pace import Pace
 from pellucid.collect.kv.remembered import Remembered
+from pellucid.collect.kv.tiers import Tiers
 from pellucid.collect.kv.turns import Turns
-from pellucid.core.units import S_NS
 from pellucid.store.schema import KV_RESIDENCY, PREFIX_LOOKUPS
 from pellucid.store.write import Row
 
 REMEMBERED = 150_000        # hashes that were cached once
-ROWS_A_MINUTE = 12_000      # of kv_residency; with more, every second hash is left out, then three of four, and so on
-MINUTE_NS = 60 * S_NS
 
 KINDS = frozenset((kv_records.KV_PROMPT, kv_records.KV_MORE, kv_records.KV_TABLE, kv_records.KV_TAKEN,
-                   kv_records.KV_FREED, kv_records.KV_CLEARED, kv_records.KV_LOST))  # fmt: skip
+                   kv_records.KV_FREED, kv_records.KV_CLEARED, kv_records.KV_LOST, kv_records.KV_TIER))  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -71,8 +70,8 @@ class KvLives:
         self._misses = Misses(self._ended.__contains__)
         self._turns = Turns()
         self._now_ns = 0
-        self._every = 1                                        # lives are written of one hash in so many
-        self._minute_ns, self._rows = 0, 0
+        self._pace = Pace()
+        self._tiers = Tiers(provenance, append, key)
 
     def take(self, kind: int, payload: bytes) -> None:
         if kind == kv_records.KV_TAKEN:
@@ -93,6 +92,8 @@ class KvLives:
             seen = self._asked.get(request)
             if seen is not None:
                 seen.hashes[first:] = hashes
+        elif kind == kv_records.KV_TIER:
+            self._tiers.take(payload)
         elif kind == kv_records.KV_CLEARED:
             self._cleared(kv_records.unpack_blocks(payload)[0])
         else:
@@ -151,6 +152,7 @@ class KvLives:
             self._emit(life)
         self._unclaimed.clear()
         self._lives.clear()
+        self._tiers.end()
 
     def _lookup(self, request: int, seen: Asked, time_ns: int, computed: int) -> None:
         size, first = seen.block_tokens, computed // seen.block_tokens
@@ -244,6 +246,7 @@ class KvLives:
         self._held.clear()
         self._tables.clear()
         self._waiting.clear()
+        self._tiers.lost()
 
     def _close(self, block: int, time_ns: int | None, reason: str) -> Life:
         life = self._lives.pop(block)
@@ -257,10 +260,8 @@ class KvLives:
         return life
 
     def _emit(self, life: Life) -> None:
-        """Of a hash that is written all lives are, so what is told of the written ones holds for all."""
-        if int.from_bytes(life.block_hash[:4], "little") % self._every:
+        if not self._pace.keeps(life.block_hash, self._now_ns):
             return
-        self._pace()
         gone = life.gone
         row: dict[str, Any] = {
             **self._provenance(), "block_hash": keyed_hash(self._key, life.block_hash) if self._key else None,
@@ -268,14 +269,6 @@ class KvLives:
             "request": life.request, "cached_ns": life.cached_ns, "last_used_ns": life.last_used_ns,
             "freed_ns": life.freed_ns, "removed_ns": gone.removed_ns if gone else None,
             "removed_by": gone.removed_by if gone else None, "hits_count": life.hits, "tokens": life.tokens,
-            "stands_for_count": self._every,
+            "stands_for_count": self._pace.every,
         }  # fmt: skip
         self._append("kv_residency", tuple(row.get(name) for name in KV_RESIDENCY.names()))
-
-    def _pace(self) -> None:
-        self._rows += 1
-        if self._now_ns - self._minute_ns >= MINUTE_NS:
-            self._minute_ns, self._rows = self._now_ns, 1
-        elif self._rows > ROWS_A_MINUTE:
-            self._every *= 2
-            self._minute_ns, self._rows = self._now_ns, 1

@@ -25,6 +25,22 @@ KV_RESIDENCY = Table("kv_residency", "the life of a cached KV block in a tier: f
         """),
 ), raw=True)  # fmt: skip
 
+KV_ONBOARDS = Table("kv_onboards", "a KV block that was brought back from an outer tier", (
+    *PROVENANCE,
+    *columns("""
+        block_hash: keyed hash of its tokens and all before them, as in kv_residency
+        tier: where it came from: cpu
+        """, STR),
+    *columns("""
+        kv_group: KV cache group, for models with several
+        time_ns: when the engine decided it
+        request: number of the request that gets it
+        age_ns: since it was written to the tier; null if that was before the recording
+        idle_ns: since it was last brought back, or written; null if that was before the recording
+        stands_for_count: as in kv_residency
+        """),
+), raw=True)  # fmt: skip
+
 PREFIX_LOOKUPS = Table("prefix_lookups", "a request's first admission: what was found cached, and why not all", (
     *PROVENANCE,
     *columns("""

@@ -15,12 +15,13 @@ import sys
 from typing import Any, Callable, Dict, Tuple
 
 from pellucid_probe.guard import Target
-from pellucid_probe.vllm import engine_core, frontend, kv, live, worker
+from pellucid_probe.vllm import engine_core, frontend, live, worker
 from pellucid_probe.vllm.config import engine_version
+from pellucid_probe.vllm.kv import flow
 
 ROLES: Dict[str, Dict[str, Tuple[Target, ...]]] = {
     "frontend": {**frontend.TARGETS, **live.FRONT_TARGETS},
-    "engine_core": {**engine_core.TARGETS, "kv.lives": (kv.CLEAR,)},
+    "engine_core": {**engine_core.TARGETS, "kv.lives": (flow.CLEAR,)},
     "worker": worker.TARGETS,
 }
 # Seen with others, and blind when one of them is; each comes after those.

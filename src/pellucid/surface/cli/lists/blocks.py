@@ -7,13 +7,14 @@ import argparse
 from pellucid.surface.cli.lists import listing
 
 NAME = "blocks"
-BY = ("tier", "age", "life", "return")
+BY = ("tier", "age", "life", "return", "onboard")
 HELP = """List cached KV blocks: how old they grew, how long nobody used them, which came back after eviction.
 
     pellucid blocks                         by tier and by what became of them
     pellucid blocks --by age                evicted blocks by age and by idle time
     pellucid blocks --by life --where 'hits_count = 0 and removed_reason = evicted' --limit 20
-    pellucid blocks --by return --sort distance_count     evicted blocks that were wanted again"""
+    pellucid blocks --by return --sort distance_count     evicted blocks that were wanted again
+    pellucid blocks --by onboard            blocks brought back from an outer tier, one by one"""
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Callable, List, Optional
 
 from pellucid_probe.guard import Hook, Target, now_ns
 from pellucid_probe.outbox import Outbox
-from pellucid_probe.vllm.lives import Lives
+from pellucid_probe.vllm.kv.lives import Lives
 
 _POOL = "vllm.v1.core.block_pool"
 NEW = Target(_POOL, "BlockPool.get_new_blocks", ("self", "num_blocks"))
