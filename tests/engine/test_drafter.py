@@ -92,10 +92,15 @@ def test_its_share_is_both_over_what_both_models_hold(run: RunReader) -> None:
     assert found["weight_bytes"] > (elements(DRAFTER) + elements(TARGET)) * ITEM_BYTES * 0.99
     held_bytes = found["weight_bytes"] + found["kv_bytes"]
     assert found["memory_ratio"] == (found["draft_weight_bytes"] + found["draft_kv_bytes"]) / held_bytes
-    tasks = run.rows("SELECT task, draft_memory_ratio, draft_time_ratio FROM speculation_tasks")
+    tasks = run.rows("SELECT task, draft_memory_ratio FROM speculation_tasks")
     assert {t["task"] for t in tasks} == {"copy", "free"}
     assert {t["draft_memory_ratio"] for t in tasks} == {found["memory_ratio"]}
-    assert all(0 < t["draft_time_ratio"] < 1 for t in tasks)
+
+
+def test_the_share_of_time_is_one_or_says_why_not(run: RunReader) -> None:
+    """One step whose worker was not heard takes its window with it: on a crowded machine, where the probe samples."""
+    for task in run.rows("SELECT draft_time_ratio AS share, time_note FROM speculation_tasks"):
+        assert task["time_note"] if task["share"] is None else 0 < task["share"] < 1
 
 
 def test_positions_of_requests_add_up(run: RunReader) -> None:
