@@ -23,7 +23,7 @@ WANTED = ("model", "num_gpu_blocks", "block_size", "kv_cache_bytes", "kv_cache_m
 def recorded() -> list[tuple[str, dict[str, object]]]:
     """Of every recording, what its engine core says of KV; recordings that lack any of it are left out."""
     found: dict[str, dict[str, object]] = {}
-    for path in sorted(GOLDEN.rglob("sources-*.parquet")):
+    for path in sorted((*GOLDEN.glob("*/sources-*.parquet"), *GOLDEN.glob("device/*/sources-*.parquet"))):
         for (text,) in duckdb.execute("SELECT config_json FROM read_parquet(?)", [str(path)]).fetchall():
             said = json.loads(text or "{}")
             if all(said.get(key) is not None for key in WANTED):
