@@ -85,17 +85,22 @@ def record(lab: Lab, out: Path, number: int, until_s: float) -> int:
     return count
 
 
-def main() -> int:
-    ask = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+def traffic_options(ask: argparse.ArgumentParser) -> None:
+    """Where to write, and what is sent to which model: of every bench of engines that are alike."""
     ask.add_argument("out", type=Path)
     ask.add_argument("--workload", type=Path, required=True)
-    ask.add_argument("--minutes", type=float, default=120.0)
-    ask.add_argument("--restart-minutes", type=float, default=20.0)
     ask.add_argument("--block", type=float, default=10.0, help="seconds")
     ask.add_argument("--speed", type=float, default=1.0)
     ask.add_argument("--scale-tokens", type=float, default=1.0)
-    ask.add_argument("--seed", type=int, default=0)
     ask.add_argument("--model", default="tiny-dense", help="of this repository, where no command is given")
+
+
+def main() -> int:
+    ask = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    traffic_options(ask)
+    ask.add_argument("--minutes", type=float, default=120.0)
+    ask.add_argument("--restart-minutes", type=float, default=20.0)
+    ask.add_argument("--seed", type=int, default=0)
     words = sys.argv[1:]
     cut = words.index("--") if "--" in words else len(words)
     asked, theirs = ask.parse_args(words[:cut]), tuple(words[cut + 1 :])

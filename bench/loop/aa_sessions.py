@@ -22,6 +22,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.loop.aa_noise import FLAGS, traffic_options
 from pellucid.surface.cli.loop.trial import launcher
 from pellucid.tune.effect.aim import Aim
 from pellucid.tune.effect.spend import Spend
@@ -31,8 +32,6 @@ from pellucid.verbs.loop.trial.outcome import Outcome
 from pellucid.verbs.loop.trial.run import run
 from pellucid.verbs.loop.trial.wish import Wish
 from tools import real_engine
-
-FLAGS = ("--max-num-seqs", "16", "--max-model-len", "2048")
 
 
 def told(outcome: Outcome) -> dict[str, object]:
@@ -72,17 +71,12 @@ def report(lines: Sequence[str]) -> int:
 
 def main() -> int:
     ask = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    ask.add_argument("out", type=Path)
-    ask.add_argument("--workload", type=Path, required=True)
+    traffic_options(ask)
     ask.add_argument("--sessions", type=int, default=5)
     ask.add_argument("--candidates", type=int, default=3)
     ask.add_argument("--minutes", type=float, default=3.0, help="at most for a candidate, starts included")
     ask.add_argument("--apart", action="store_true", help="two engines")
     ask.add_argument("--noise", type=Path, help="recorded by bench.loop.aa_noise, for --apart")
-    ask.add_argument("--block", type=float, default=10.0, help="seconds")
-    ask.add_argument("--speed", type=float, default=1.0)
-    ask.add_argument("--scale-tokens", type=float, default=1.0)
-    ask.add_argument("--model", default="tiny-dense", help="of this repository")
     asked = ask.parse_args()
     before = asked.out.read_text().splitlines() if asked.out.exists() else []
     resident = None if asked.apart else Resident()

@@ -29,7 +29,7 @@ TIER_STORING, TIER_STORED, TIER_FAILED, TIER_LOADED, TIER_EVICTED, TIER_CLEARED 
 UNSEEN = 0xFFFFFFFF     # as the number of multimodal inputs: the engine does not show them
 ADMITTED, MORE, WHOLE = 0, 1, 2     # of a table: replaces the one before, is appended to it, is all of it at the end
 
-Placed = Sequence[Tuple[int, bytes]]    # block index, 8 bytes
+Placed = Sequence[Tuple[int, bytes]]    # block index or KV cache group, 8 bytes
 
 _PROMPT = struct.Struct("<IIIIQQIII")
 _MORE = struct.Struct("<II")
@@ -107,20 +107,17 @@ def unpack_blocks(payload: bytes) -> Tuple[int, List[int]]:
 class TierBlocks(NamedTuple):
     what: int
     time_ns: int
-    request: int           # 0 when it is of none, or of one that is gone
-    hashes: List[bytes]    # 8 bytes each
-    groups: List[int]      # KV cache group of each
+    request: int                         # 0 when it is of none, or of one that is gone
+    blocks: List[Tuple[int, bytes]]      # KV cache group, 8 bytes of hash
 
 
-def pack_tier(what: int, time_ns: int, request: int, hashes: Sequence[bytes], groups: Sequence[int]) -> bytes:
-    return b"".join((_TIER.pack(time_ns, request, what), *hashes, array("I", groups).tobytes()))
+def pack_tier(what: int, time_ns: int, request: int, blocks: Placed) -> bytes:
+    return b"".join((_TIER.pack(time_ns, request, what), *_placed(blocks)))
 
 
 def unpack_tier(payload: bytes) -> TierBlocks:
     time_ns, request, what = _TIER.unpack_from(payload)
-    count = (len(payload) - _TIER.size) // 12
-    at = _TIER.size + 8 * count
-    return TierBlocks(what, time_ns, request, _split(payload[_TIER.size : at]), array("I", payload[at:]).tolist())
+    return TierBlocks(what, time_ns, request, _unplaced(payload[_TIER.size :]))
 
 
 def _placed(items: Placed) -> "tuple[bytes, ...]":

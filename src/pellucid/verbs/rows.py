@@ -153,7 +153,6 @@ KERNELS = {
 }  # fmt: skip
 
 
-
 def _drafts(view: str, order: str, *shown: str) -> Listing:
     return Listing("drafts", view, "NULL", order, beside="", facts=frozenset(("step.composition",)),
                    moments=frozenset(), shown=shown)  # fmt: skip

@@ -23,8 +23,8 @@ class Bench:
         self.rows[table].append(dict(zip(TABLES[table].names(), row, strict=True)))
 
     def tell(self, what: int, time_ns: int, request: int, *names: str) -> None:
-        hashes = [name.encode().ljust(8, b"\0") for name in names]
-        self.lives.take(kv.KV_TIER, kv.pack_tier(what, time_ns, request, hashes, [0] * len(names)))
+        blocks = [(0, name.encode().ljust(8, b"\0")) for name in names]
+        self.lives.take(kv.KV_TIER, kv.pack_tier(what, time_ns, request, blocks))
 
     def stored(self, time_ns: int, request: int, *names: str) -> None:
         self.tell(kv.TIER_STORING, time_ns - 1, request, *names)
@@ -40,9 +40,9 @@ def bench() -> Bench:
 
 
 def test_what_is_told_is_read_back() -> None:
-    told = kv.TierBlocks(kv.TIER_LOADED, 2**40, 7, [b"a" * 8, b"b" * 8], [0, 3])
+    told = kv.TierBlocks(kv.TIER_LOADED, 2**40, 7, [(0, b"a" * 8), (3, b"b" * 8)])
     assert kv.unpack_tier(kv.pack_tier(*told)) == told
-    assert kv.unpack_tier(kv.pack_tier(kv.TIER_CLEARED, 5, 0, (), ())) == (kv.TIER_CLEARED, 5, 0, [], [])
+    assert kv.unpack_tier(kv.pack_tier(kv.TIER_CLEARED, 5, 0, ())) == (kv.TIER_CLEARED, 5, 0, [])
 
 
 def test_an_onboard_has_its_request_age_and_idle_time(bench: Bench) -> None:

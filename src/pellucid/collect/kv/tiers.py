@@ -21,7 +21,7 @@ from pellucid.store.schema import KV_ONBOARDS, KV_RESIDENCY
 from pellucid.store.write import Row
 
 TIER = "cpu"        # the only one whose manager the probe looks at
-Block = tuple[bytes, int]       # hash, KV cache group
+Block = tuple[int, bytes]       # KV cache group, hash
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class Tiers:
 
     def take(self, payload: bytes) -> None:
         told = kv.unpack_tier(payload)
-        for block in zip(told.hashes, told.groups, strict=True):
+        for block in told.blocks:
             if told.what == kv.TIER_STORING:
                 self._coming[block] = told.request
             elif told.what == kv.TIER_STORED:
@@ -74,9 +74,9 @@ class Tiers:
 
     def _loaded(self, block: Block, request: int, time_ns: int) -> None:
         life = self._lives.setdefault(block, Life(None, None, None))
-        if self._pace.keeps(block[0], time_ns):
+        if self._pace.keeps(block[1], time_ns):
             row: dict[str, Any] = {
-                **self._provenance(), "block_hash": self._hash(block), "tier": TIER, "kv_group": block[1],
+                **self._provenance(), "block_hash": self._hash(block), "tier": TIER, "kv_group": block[0],
                 "time_ns": time_ns, "request": request or None, "stands_for_count": self._pace.every,
                 "age_ns": None if life.cached_ns is None else time_ns - life.cached_ns,
                 "idle_ns": None if life.last_used_ns is None else time_ns - life.last_used_ns,
@@ -92,10 +92,10 @@ class Tiers:
         self._lives.clear()
 
     def _write(self, block: Block, life: Life, time_ns: int | None, reason: str | None, by: int) -> None:
-        if not self._pace.keeps(block[0], time_ns or life.last_used_ns or 0):
+        if not self._pace.keeps(block[1], time_ns or life.last_used_ns or 0):
             return
         row: dict[str, Any] = {
-            **self._provenance(), "block_hash": self._hash(block), "tier": TIER, "kv_group": block[1],
+            **self._provenance(), "block_hash": self._hash(block), "tier": TIER, "kv_group": block[0],
             "removed_reason": reason, "request": life.request, "cached_ns": life.cached_ns,
             "last_used_ns": life.last_used_ns, "removed_ns": time_ns, "removed_by": by or None,
             "hits_count": life.hits, "stands_for_count": self._pace.every,
@@ -103,4 +103,4 @@ class Tiers:
         self._append("kv_residency", tuple(row.get(name) for name in KV_RESIDENCY.names()))
 
     def _hash(self, block: Block) -> str | None:
-        return keyed_hash(self._key, block[0]) if self._key else None
+        return keyed_hash(self._key, block[1]) if self._key else None

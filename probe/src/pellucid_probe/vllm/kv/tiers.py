@@ -77,6 +77,5 @@ class Tiers:
     def pack(self, seen: Seen) -> List[Record]:
         what, time_ns, request_id, keys = seen
         request = self._known(request_id) if request_id is not None else 0
-        short = [bytes(key[:8]) for key in keys]
-        groups = [int.from_bytes(key[-GROUP_BYTES:], "big") for key in keys]
-        return [(kv.KV_TIER, kv.pack_tier(what, time_ns, request, short, groups))]
+        blocks = [(int.from_bytes(key[-GROUP_BYTES:], "big"), bytes(key[:8])) for key in keys]
+        return [(kv.KV_TIER, kv.pack_tier(what, time_ns, request, blocks))]
