@@ -11,6 +11,9 @@ itself. The form is that of an outside program's answer (`wire`).
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import msgspec
 
 from pellucid.catalog.knobs.spelling import Engine
@@ -31,22 +34,37 @@ class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     propose: list[Listed]
 
 
-def read_list(text: bytes, name: str, engine: Engine) -> tuple[Proposal, ...]:
-    """Raises AskedWrongly that names the file and the entry: a list is somebody's, and read before anything starts."""
+def entries(text: bytes, name: str) -> list[Listed]:
+    """What a list holds, whatever the engine: read before anything starts, since a list is somebody's. Raises
+    AskedWrongly that names the file and the entry."""
     try:
         decode = msgspec.json.decode if text.lstrip().startswith(b"{") else msgspec.toml.decode
         found: File = decode(text, type=File)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:      # ValidationError is one of them
         raise AskedWrongly(f"{name}: {error}. Write [[propose]] with set = {{ max_running_requests = 64 }}") from error
-    made = []
-    for number, entry in enumerate(found.propose, 1):
-        try:
-            made.append(proposal_of(entry, "list", engine))
-        except PellucidError as error:
-            raise AskedWrongly(f"{name}: entry {number}: {error}") from error
-    if not made:
+    if not found.propose:
         raise AskedWrongly(f"{name}: no candidate in it. Write [[propose]] with set = {{ max_running_requests = 64 }}")
+    for number, entry in enumerate(found.propose, 1):
+        with _of(name, number):
+            checked(entry.claim)
+    return found.propose
+
+
+def read_list(text: bytes, name: str, engine: Engine) -> tuple[Proposal, ...]:
+    """Raises AskedWrongly that names the file and the entry, also for a knob that this engine does not have."""
+    made = []
+    for number, entry in enumerate(entries(text, name), 1):
+        with _of(name, number):
+            made.append(proposal_of(entry, "list", engine))
     return tuple(made)
+
+
+@contextlib.contextmanager
+def _of(name: str, number: int) -> Iterator[None]:
+    try:
+        yield
+    except PellucidError as error:
+        raise AskedWrongly(f"{name}: entry {number}: {error}") from error
 
 
 def proposal_of(entry: Listed, proposer: str, engine: Engine) -> Proposal:

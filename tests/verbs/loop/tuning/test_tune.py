@@ -78,9 +78,12 @@ def test_a_budget_that_is_too_small_is_an_ending(tmp_path: Path) -> None:
 
 
 def test_a_wish_that_makes_no_sense_starts_nothing(tmp_path: Path) -> None:
+    silly = tmp_path / "silly.toml"
+    silly.write_text('[[propose]]\nset = {}\nclaim = { metric = "fun", low_ratio = 0, high_ratio = 1 }')
     for changes, says in (
         ({"slo": "ttft_p95<1s,ttft_p95>2s"}, "exclude each other"), ({"maximise": "goodput"}, "needs --slo"),
-        ({"workload": "/nowhere"}, "no such file"),
+        ({"workload": "/nowhere"}, "no such file"), ({"listed": "/nowhere"}, "/nowhere: No such file"),
+        ({"listed": str(silly)}, "silly.toml: entry 1: claim on fun"),
     ):  # fmt: skip
         with pytest.raises(AskedWrongly, match=says):
             asked = wish(tmp_path)

@@ -21,6 +21,7 @@ from pellucid.tune import events as e
 from pellucid.tune import loop
 from pellucid.tune.command import Command, shareable
 from pellucid.tune.effect.spend import SESSION_ERROR
+from pellucid.tune.propose import listed
 from pellucid.tune.state import State, fold
 from pellucid.verbs.loop.sessions import Journal, find_session, new_session_id, read_session, session_folders, writing
 from pellucid.verbs.loop.trial.wish import Say
@@ -55,6 +56,8 @@ def tune(wish: Wish, home: Path, environ: Mapping[str, str], launcher: Launcher,
     wish.aim()
     if not Path(wish.workload).is_file():
         raise AskedWrongly(f"{wish.workload}: no such file. Try: pellucid workload record w.parquet --run ID")
+    if wish.listed:
+        _legible(Path(wish.listed))
     entry = understood(wish.command)
     now = anchor_now()
     session = new_session_id(now.wall_ns)
@@ -91,6 +94,13 @@ def _run(
             state = loop.run(state, loop.Desk(desk.perform, journal.record, journal.state, monotonic_ns))
     kept = next((t for t in reversed(state.trials) if t.end == "kept"), None)
     return Done(session, state, kept.started.command if kept else None, trials(home, session).rows)
+
+
+def _legible(path: Path) -> None:
+    try:
+        listed.entries(path.read_bytes(), path.name)
+    except OSError as error:
+        raise AskedWrongly(f"{path}: {error.strerror}. A list of candidates is described in docs/proposers.md") from error
 
 
 @contextlib.contextmanager
