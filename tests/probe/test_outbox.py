@@ -64,6 +64,40 @@ def test_the_thread_empties_it_in_pieces_and_in_order(
     assert [n for piece in written for n in piece] + numbers(reader, 1) == list(range(count))
 
 
+def test_a_thread_that_was_woken_writes_all_at_once(
+    box: tuple[Outbox, RingReader], monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    outbox, reader = box
+    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("paused"))
+    for value in range(PIECE * PIECES):
+        outbox.put(ONE, value)
+    outbox.wake()
+    outbox.empty(outbox.wait(1.0))
+    assert numbers(reader, 1) == list(range(PIECE * PIECES))
+    assert outbox.wait(0.0) is False
+
+
+def test_the_last_flush_waits_for_what_another_thread_has_taken_out(box: tuple[Outbox, RingReader]) -> None:
+    outbox, reader = box
+    taken, go_on = threading.Event(), threading.Event()
+
+    def slow(value: int) -> list[tuple[int, bytes]]:
+        taken.set()
+        go_on.wait(10)
+        return [(1, number(value))]
+
+    outbox.put(slow, 1)
+    outbox.put(ONE, 2)
+    thread = threading.Thread(target=outbox.flush, args=(1,))
+    thread.start()
+    taken.wait(10)
+    assert outbox.flush() is False     # somebody else is at it
+    threading.Timer(0.05, go_on.set).start()
+    outbox.last()
+    assert numbers(reader, 1) == [1, 2]
+    thread.join()
+
+
 def test_a_hook_flushes_itself_when_nobody_else_does(box: tuple[Outbox, RingReader]) -> None:
     outbox, reader = box
     for value in range(FULL + 1):

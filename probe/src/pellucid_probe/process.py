@@ -162,8 +162,8 @@ class Process:
     def start_thread(self) -> None:
         """Our one thread: empties the outbox, and once a second looks at the process itself."""
         self.facts["host.samples"] = Fact("visible")
-        atexit.register(self.outbox.flush)
-        multiprocessing.util.Finalize(None, self.outbox.flush, exitpriority=0)   # its children skip atexit
+        atexit.register(self.outbox.last)
+        multiprocessing.util.Finalize(None, self.outbox.last, exitpriority=0)   # its children skip atexit
         threading.Thread(target=_work_forever, args=(self,), name="pellucid", daemon=True).start()
 
 
@@ -252,8 +252,9 @@ class _HostClock:
 
 def _work_forever(process: Process) -> None:
     clock, pause = _HostClock(process), os.path.join(process.where, PAUSE)
+    woken = False
     while True:
-        process.outbox.empty()
+        process.outbox.empty(woken)
         try:
             process.pause(os.path.exists(pause))
             for look in process.on_poll:
@@ -264,7 +265,7 @@ def _work_forever(process: Process) -> None:
         except Exception:   # the thread must outlive a full disk or a vanished folder
             process.outbox.errors_count += 1
             clock.last_ns = time.monotonic_ns()
-        process.outbox.wait(FLUSH_EVERY_S)
+        woken = process.outbox.wait(FLUSH_EVERY_S)
 
 
 def _rss_bytes() -> int:

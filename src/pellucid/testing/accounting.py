@@ -75,8 +75,9 @@ REQUEST_LAWS = {
     """,
     # Not with drafts: the engine counts an accepted draft as computed although the output limit cut its token off.
     "the engine's own count of computed positions agrees": """
-        SELECT internal_id, finish_reason, scheduled_tokens, computed_tokens - cached_tokens AS terms
-        FROM requests WHERE finish_ns IS NOT NULL AND scheduled_ns IS NOT NULL AND preemptions_count = 0
+        SELECT internal_id, finish_reason, scheduled_tokens, computed_tokens - cached_tokens AS terms, output_tokens,
+               last_step, last_token_ns, (SELECT max(step) FROM steps s WHERE s.process = r.process) AS newest_step
+        FROM requests r WHERE finish_ns IS NOT NULL AND scheduled_ns IS NOT NULL AND preemptions_count = 0
                         AND drafted_tokens = 0 AND scheduled_tokens IS DISTINCT FROM terms
     """,
     "a request's times are in order": """

@@ -100,7 +100,7 @@ def _legible(path: Path) -> None:
     try:
         listed.entries(path.read_bytes(), path.name)
     except OSError as error:
-        raise AskedWrongly(f"{path}: {error.strerror}. A list of candidates is described in docs/proposers.md") from error
+        raise AskedWrongly(f"{path}: {error.strerror}. Lists of candidates: docs/proposers.md") from error
 
 
 @contextlib.contextmanager
