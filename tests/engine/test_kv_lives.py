@@ -27,6 +27,8 @@ def words(count: int) -> list[int]:
 
 
 DOCUMENT, OTHER, SALTED, TEMPLATE, PLAIN = (words(10 * BLOCK + 5) for _ in range(5))
+DATED = words(10 * BLOCK)
+DATES = (words(3), words(8))     # in front of the same text: its blocks begin elsewhere
 LONG = [words(20 * BLOCK) for _ in range(7)]     # together more than the pool holds
 
 # name → prompt, more fields, (cached, by reason in tokens, tail), reason of the first miss
@@ -42,6 +44,8 @@ SCRIPT: list[tuple[str, list[int], dict[str, object], dict[str, int], str | None
     ("salt-two", SALTED, {"cache_salt": "two"}, {"salt": 320, "tail": 5}, "salt"),
     ("template-one", TEMPLATE, {}, {"never_seen": 320, "tail": 5}, "never_seen"),
     ("template-two", [7, *TEMPLATE[1:]], {}, {"tokenisation": 320, "tail": 5}, "tokenisation"),
+    ("date-one", [*DATES[0], *DATED], {}, {"never_seen": 320, "tail": 3}, "never_seen"),
+    ("date-two", [*DATES[1], *DATED], {}, {"tokenisation": 320, "tail": 8}, "tokenisation"),
     ("log-probabilities", DOCUMENT, {"prompt_logprobs": 1}, {"skipped": 320, "tail": 5}, "skipped"),
     *[(f"long-{n}", prompt, {}, {"never_seen": 608, "tail": 32}, "never_seen") for n, prompt in enumerate(LONG)],
     ("evicted", DOCUMENT, {}, {"evicted": 320, "tail": 5}, "evicted"),

@@ -11,7 +11,8 @@
 
 A hash is the first 8 bytes of the engine's own, which covers all tokens before and is never the tokens themselves; the
 recorder keys it before anything is written to disk. A fingerprint is of one block's tokens alone, without its past, and
-keyed here: it tells that the same text came before behind other tokens, under another salt or LoRA. Of images and
+keyed here: it tells that the same text came before behind other tokens, under another salt or LoRA; one that is adrift,
+that it came before in another place. Of images and
 sounds the tokens are placeholders, the same for each: a print of what the engine knows an input by, and all inputs
 before it, is keyed here and stands at the block in which the input begins.
 """
@@ -24,6 +25,9 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 KV_PROMPT, KV_MORE, KV_TABLE, KV_TAKEN, KV_FREED, KV_CLEARED, KV_LOST, KV_TIER = range(40, 48)
 SHIFTED = 0xFFFFFFFF    # place of the fingerprint of the first block's length from the second token on
+ADRIFT = 0x80000000     # and the block index: place of the fingerprint of a few tokens that may stand anywhere in it
+LOOKED_AT = 4096        # tokens of a prompt, for those: a pass over them takes a quarter of a millisecond
+MARKS = 32              # fingerprints of a prompt that are adrift: of many, the smallest, so the same text has the same
 # What became of blocks of an outer tier.
 TIER_STORING, TIER_STORED, TIER_FAILED, TIER_LOADED, TIER_EVICTED, TIER_CLEARED = range(6)
 UNSEEN = 0xFFFFFFFF     # as the number of multimodal inputs: the engine does not show them
@@ -46,7 +50,7 @@ class Prompt(NamedTuple):
     salt: int                            # keyed; 0 for none
     lora: int                            # keyed; 0 for none
     hashes: List[bytes]                  # 8 bytes each, of blocks 0, 1, 2, …
-    prints: List[Tuple[int, bytes]]      # block index, 8 bytes
+    prints: List[Tuple[int, bytes]]      # block index, SHIFTED, or ADRIFT + block index; 8 bytes
     inputs: Optional[List[Tuple[int, bytes]]]    # multimodal: index of its first block, 8 bytes; None: not shown
 
 

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from pellucid_probe.kv_records import SHIFTED, Prompt
+from pellucid_probe.kv_records import ADRIFT, SHIFTED, Prompt
 
 
 @dataclass(slots=True)
@@ -19,6 +19,7 @@ class Asked:
     hashes: list[bytes]                 # of whole blocks; those behind the prompt are added when it lets go
     prints: dict[int, bytes]            # block index → fingerprint
     shifted: bytes | None               # fingerprint of the first block's length from the second token on
+    adrift: list[tuple[int, bytes]]     # block index, fingerprint of a few tokens in it, wherever they stand
     inputs: list[tuple[int, bytes]] | None    # multimodal, by its first block, with all before it; None: not shown
     prompt_blocks: int = field(init=False)
 
@@ -37,7 +38,8 @@ class Asked:
 
 
 def asked(prompt: Prompt) -> Asked:
-    prints = dict(prompt.prints)
-    shifted = prints.pop(SHIFTED, None)
+    prints = {at: text for at, text in prompt.prints if at < ADRIFT}
+    shifted = next((text for at, text in prompt.prints if at == SHIFTED), None)
+    adrift = [(at - ADRIFT, text) for at, text in prompt.prints if ADRIFT <= at < SHIFTED]
     return Asked(prompt.block_tokens, prompt.prompt_tokens, bool(prompt.skipped), prompt.salt, prompt.lora,
-                 list(prompt.hashes), prints, shifted, prompt.inputs)  # fmt: skip
+                 list(prompt.hashes), prints, shifted, adrift, prompt.inputs)  # fmt: skip

@@ -19,6 +19,7 @@ from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple
 from pellucid_probe import kv_records as kv
 from pellucid_probe.process import keyed_digest
 from pellucid_probe.ring import Record
+from pellucid_probe.vllm.kv.marks import WINDOW, marks
 
 # Blocks that get a fingerprint: the first ones, then ever fewer. A prompt of 4,096 blocks has 22.
 SAMPLED = (0, 1, 2, 3, 4, *(at << shift for shift in range(1, 11) for at in (3, 4)))
@@ -83,12 +84,13 @@ class Lives:
 
     def _prints(self, tokens: Sequence[int], whole: int) -> List[Tuple[int, bytes]]:
         size, key = self.block_tokens, self._key
-        words = memoryview(array("q", tokens[: whole * size]).tobytes())
+        words = memoryview(array("q", tokens).tobytes())
         step = 8 * size
         found = [(at, keyed_digest(key, words[at * step : (at + 1) * step])) for at in SAMPLED if at < whole]
         if whole and len(tokens) > size:
-            found.append((kv.SHIFTED, keyed_digest(key, array("q", tokens[1 : size + 1]).tobytes())))
-        return found
+            found.append((kv.SHIFTED, keyed_digest(key, words[8 : step + 8])))
+        adrift = {keyed_digest(key, words[8 * at : 8 * (at + WINDOW)]): at // size for at in marks(tokens)}
+        return found + sorted((kv.ADRIFT + adrift[text], text) for text in sorted(adrift)[: kv.MARKS])
 
     def _placed(self, inputs: Inputs) -> List[Tuple[int, bytes]]:
         """By the block in which an input begins, a print of it and all before it; of several in a block, the last."""
