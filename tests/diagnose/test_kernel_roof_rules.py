@@ -28,7 +28,7 @@ EAGER_B200, COMPILED_MI300 = "torch_traces/b200_eager.json.gz", "torch_traces/mi
 NO_DEVICE = "nsys_ncu/h100_2gpu_1s.sqlite"
 OURS = ("kernel.bytes_at_roof", "kernel.attention_behind_its_gpu", "kernel.moe_untuned", "kernel.gemm_far_from_roof",
         "config.precision_unused")  # fmt: skip
-# No trace here was recorded beside a log that misses a tuned file: kernel.moe_untuned finds in literal cases only.
+# No trace here was recorded beside a log that misses a tuned file: kernel.moe_untuned finds in tests/golden/device.
 REAL = [
     ("kernel.bytes_at_roof", (SERVED,), "found", "moe_gemm is 72% of them (14 ms) and moves 4.04 TB/s"),
     ("kernel.bytes_at_roof", (PROMPTS,), "not_applicable", "bound by arithmetic"),

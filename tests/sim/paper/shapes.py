@@ -34,11 +34,17 @@ MANY_EXPERTS: Config = {
     **QWEN3_30B, "intermediate_size": 5120, "num_hidden_layers": 12, "num_attention_heads": 16,
     "num_key_value_heads": 2, "num_experts": 512, "num_experts_per_tok": 10, "moe_intermediate_size": 512,
 }  # fmt: skip
+# Mixtral's experts in four layers.
+WIDE_EXPERTS: Config = {
+    **SKEWED, "hidden_size": 4096, "intermediate_size": 14_336, "num_attention_heads": 32, "num_key_value_heads": 8,
+    "head_dim": 128, "moe_intermediate_size": 14_336, "num_local_experts": 8, "num_experts_per_tok": 2,
+}  # fmt: skip
 # By the end of the name that a recording has.
 RECORDED: dict[str, Config] = {
     "gemma-3-270m": GEMMA3_270M, "tiny-dense": TINY, "tiny-shallow": SHALLOW, "tiny-skewed": SKEWED,
     "qwen3-0.6b-shape": QWEN3_06B, "deepseek-v2-lite-shape": DEEPSEEK_V2_LITE,
     "qwen3-8b-shape": QWEN3_8B, "qwen3-30b-a3b-shape": QWEN3_30B, "many-experts-shape": MANY_EXPERTS,
+    "qwen3-0.6b-vocab4k": {**QWEN3_06B, "vocab_size": 4096}, "experts-8x14336": WIDE_EXPERTS,
 }  # fmt: skip
 
 
