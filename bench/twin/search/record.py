@@ -42,7 +42,7 @@ from pellucid.verbs.predict.asks import asks_of
 from tools import real_engine
 from tools.recording import pellucid
 
-OBSERVED_BLOCKS, GRID_BLOCKS, AGAIN_BLOCKS, BEST = 3, 2, 5, 5
+OBSERVED_BLOCKS, GRID_BLOCKS, AGAIN_BLOCKS, BEST = 6, 2, 5, 5
 PRESENT_EVERY = 12           # points: the present configuration once more, against drift
 LIMIT_TIMES, LEAST_LIMIT_S = 3.0, 30.0
 # What a twin reads of a run.
