@@ -161,7 +161,8 @@ def compare(case: Case, seeds: int) -> int:
     ratio = ends["twin"][1] / ends["tpe"][1]
     few, soon = ends["twin"][0] <= SHARE_OF_TRIALS * count, ratio <= SHARE_OF_TIME
     gain = max(grid.true(p) for p in measured.rounds["again"]) / grid.measured.wanted(case.present) - 1
-    print(f"    {case.key}: the best of {count} has {gain:+.1%} of the present configuration's tokens a second; "
+    print(f"    {case.key}: the best of {count} has {gain:+.1%} tokens a second against the present "
+          f"configuration, in at most {LIMIT_RATIO:g} of its {', '.join(LIMITED)}; "
           f"within a tenth of the trials: {'met' if few else 'MISSED'}; "
           f"a third of TPE's time: {'met' if soon else 'MISSED'} ({ratio:.2f} of it)")
     return (not few) + (not soon)
