@@ -82,6 +82,22 @@ def test_an_engine_with_every_name_shows_every_fact(process: Process) -> None:
     assert {fact for role in plan.ROLES.values() for fact in role} - WITH_A_PLAN <= seen.keys()
 
 
+@pytest.mark.parametrize("lives", ["0", "1"], ids=["without lives on the device", "with them"])
+def test_after_a_pause_nothing_is_known_of_blocks_of_any_tier(
+    process: Process, monkeypatch: pytest.MonkeyPatch, lives: str
+) -> None:
+    monkeypatch.setenv("PELLUCID_KV_LIVES", lives)
+    with stub_engine.imported(source()):
+        engine_core.EngineCore(process)
+        importlib.import_module(engine_core.INIT.module).Scheduler(CONFIG)
+        process.pause(True)
+        process.pause(False)
+    process.outbox.flush()
+    told = RingReader(f"{process.where}/{process.name}.ring").poll()
+    assert [kind for kind, _ in told if kind == kv_records.KV_LOST] == [kv_records.KV_LOST]
+    assert process.errors_count() == 0
+
+
 @pytest.mark.parametrize(("change", "target"), CHANGES, ids=[f"{t.name} {next(iter(c))}" for c, t in CHANGES])
 def test_a_name_that_changed_blinds_its_own_facts_and_no_other(
     process: Process, change: dict[str, Target], target: Target

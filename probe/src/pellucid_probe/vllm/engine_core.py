@@ -81,9 +81,8 @@ class EngineCore:
         steps.scheduled += 1
         steps.plans.clear()
         steps.relist()
-        if self.kv.lives is not None:
-            self.kv.taken = []
-            self.process.outbox.put(self.lives.lost, now_ns())
+        self.kv.taken = []
+        self.process.outbox.put(self.lives.lost, now_ns())     # those of an outer tier, too
 
     def _look(self) -> None:
         """A hook that is not in place, or fell silent, sees nothing."""
