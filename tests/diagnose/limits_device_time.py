@@ -10,8 +10,7 @@ from tests.diagnose import test_limits
 FOUND: dict[str, dict[str, Any]] = {
     "kernel.launch_bound": {
         "phase": "decode", "kernels_count": 1000, "kernels_ns": 10e6, "span_ns": 40e6, "launch_ns": 20e6,
-        "steps_ns": 40e6,
-        "graph_steps_count": 0,
+        "steps_ns": 40e6, "graph_steps_count": 0, "step_tokens": 1024, "graph_tokens": None,
     },
     "host.engine_core_behind": {
         "steps_count": 19, "span_ns": 10e6, "took_ns": 20e6, "busy_ns": 6e6, "own_ns": 5e6, "running_count": 640,
@@ -84,6 +83,9 @@ def gain(rule: str, **change: Any) -> Gain:
 def test_graphs_are_a_move_only_where_there_are_none() -> None:
     assert judged("kernel.launch_bound").targets == {"device_graphs": 1}
     assert judged("kernel.launch_bound", graph_steps_count=1).targets == {}
+    larger = judged("kernel.launch_bound", graph_steps_count=1, graph_tokens=1023)
+    assert larger.targets == {"largest_device_graph": 1024}
+    assert judged("kernel.launch_bound", graph_steps_count=1, graph_tokens=1024).targets == {}
 
 
 def test_a_configuration_that_has_graphs_is_not_told_to_have_them() -> None:

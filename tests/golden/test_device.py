@@ -12,8 +12,8 @@
     experts-on-two    Qwen3-30B-A3B shapes on two H200s, experts shared out, routed by a normal distribution
     two-devices       Qwen3-8B shapes on two H200s, tensor parallel
     offload           Qwen3-0.6B shapes, 300 KV blocks on the device and 1 GiB of them in the host's memory
-    experts-default   Mixtral's experts (8 of width 14,336, two a token) in four layers, their tuned file taken out of the
-                      engine; decodes of 512 and 256, prompts of 1,024 tokens; its steps and captures only
+    experts-default   Mixtral's experts (8 of width 14,336, two a token) in four layers, their tuned file taken out of
+                      the engine; decodes of 512 and 256, prompts of 1,024 tokens; its steps and captures only
     experts-tuned     the same with that file, decodes only
 
 Paths of the machine were taken out.
@@ -164,6 +164,12 @@ def test_two_ranks_of_experts_without_imbalance_are_near_misses() -> None:
 def test_steps_in_device_graphs_are_near_misses_of_launches_one_by_one() -> None:
     for name in ("moe-uniform", "moe-skewed", "neighbour", "sampling"):
         assert verdicts(name)["kernel.launch_bound"].kind == verdicts(name)["config.eager_mode"].kind == CLEAR
+
+
+def test_steps_larger_than_the_largest_device_graph_are_told_that_size() -> None:
+    found = verdicts("experts-default")["kernel.launch_bound"]
+    assert "other steps run as device graphs, of up to 512 tokens, and these have 1,024" in found.says
+    assert found.targets == {"largest_device_graph": 1024}
 
 
 def test_sampling_without_top_p_is_a_near_miss() -> None:

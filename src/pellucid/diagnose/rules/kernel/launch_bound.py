@@ -44,9 +44,12 @@ def judge(row: Row) -> Verdict:
         return clear(f"{says}, but that is {percent(most)} of the captured steps' time")
     says += " (a profiler makes that longer than it is without)"
     gain = Gain(METRIC.get(phase, "e2e_mean_ns"), 0.0, most, "end_to_end")
-    if row["graph_steps_count"]:
-        return found(f"{says}; other steps run as device graphs, so these are none of the captured sizes", gain, {})
-    return found(says, gain, {"device_graphs": 1.0})
+    if not row["graph_steps_count"]:
+        return found(says, gain, {"device_graphs": 1.0})
+    says, tokens, captured = f"{says}; other steps run as device graphs", row["step_tokens"], row["graph_tokens"]
+    if tokens is None or captured is None or tokens <= captured:
+        return found(f"{says}, and why these do not is not seen", gain, {})
+    return found(f"{says}, of up to {captured:,.0f} tokens, and these have {tokens:,.0f}", gain, {"largest_device_graph": tokens})
 
 
 KERNELS = "capture  device_index  step  kind  start_ns  duration_ns\n"
@@ -60,6 +63,8 @@ def _case(count: int, took_ns: int, every_ns: int, step: str = "", idle_ns: floa
     return tables | ({"capture_steps": f"{STEP}c  0  0  {step}  0  {count * every_ns}  {idle_ns}"} if step else {})
 
 
+STEPS = STEP.replace("\n", "  prefill_tokens  decode_tokens\n") + "c  0  0  prefill  none  0  5e6  1e12  1024  0\nc  0  1  decode  full  0  10e6  0  0  256"
+LARGE = _case(101, 10_000, 50_000, "prefill  none") | {"capture_steps": STEPS}
 LONE = _case(101, 10_000, 50_000, "decode  none")
 LONE["capture_steps"] += "\nc  0  1  decode  full  0  76e6  0"        # beside a device graph of 76 ms
 
@@ -68,7 +73,7 @@ RULE = Rule(
     id="kernel.launch_bound",
     question="Does the device wait for the host to launch the next of many short kernels?",
     needs=(Need("captures", ("capture",), CAPTURE),
-           Need("capture_steps", (), CAPTURE, optional=("capture", "step", "device_index", "phase", "graph", "start_ns", "end_ns", "idle_launch_ns")),
+           Need("capture_steps", (), CAPTURE, optional=("capture", "step", "device_index", "phase", "graph", "start_ns", "end_ns", "idle_launch_ns", "prefill_tokens", "decode_tokens")),
            Need("kernels", ("start_ns", "duration_ns", "kind"), CAPTURE, optional=("capture", "step", "device_index"))),
     evidence=f"""
         WITH g AS (SELECT capture, step, device_index, kind, start_ns, duration_ns,
@@ -78,19 +83,21 @@ RULE = Rule(
                           coalesce(sum(gap_ns) FILTER (gap_ns BETWEEN 0 AND {LONG.value}), 0) AS short_ns, max(start_ns + duration_ns) - min(start_ns) AS span_ns
                    FROM g GROUP BY capture, step, device_index),
              p AS (SELECT phase, sum(kernels_count) AS kernels_count, sum(kernels_ns) AS kernels_ns, sum(s.end_ns - s.start_ns) AS span_ns,
-                          least(sum(short_ns), sum(idle_launch_ns)) AS launch_ns
+                          least(sum(short_ns), sum(idle_launch_ns)) AS launch_ns, max(prefill_tokens + decode_tokens) AS tokens
                    FROM i JOIN capture_steps s USING (capture, step, device_index) WHERE graph IS DISTINCT FROM 'full' GROUP BY phase
                    UNION ALL
-                   SELECT NULL, sum(kernels_count), sum(kernels_ns), sum(span_ns), sum(short_ns) FROM i ANTI JOIN capture_steps USING (capture)),
+                   SELECT NULL, sum(kernels_count), sum(kernels_ns), sum(span_ns), sum(short_ns), NULL FROM i ANTI JOIN capture_steps USING (capture)),
              w AS (SELECT * FROM p WHERE kernels_count >= {LEAST.value} ORDER BY launch_ns / span_ns DESC LIMIT 1)
         SELECT (SELECT coalesce(phase, 'the capture') FROM w) AS phase, (SELECT kernels_count FROM w) AS kernels_count, (SELECT kernels_ns FROM w) AS kernels_ns,
                (SELECT span_ns FROM w) AS span_ns, (SELECT launch_ns FROM w) AS launch_ns,
                (SELECT coalesce(nullif((SELECT sum(end_ns - start_ns) FROM capture_steps WHERE w.phase IS NOT NULL), 0), span_ns) FROM w) AS steps_ns,
-               (SELECT count(*) FROM capture_steps WHERE graph IN ('full', 'piecewise')) AS graph_steps_count
+               (SELECT tokens FROM w) AS step_tokens, max(prefill_tokens + decode_tokens) AS graph_tokens, count(*) AS graph_steps_count
+        FROM capture_steps WHERE graph IN ('full', 'piecewise')
     """,
     judge=judge,
     limits=(SHARE, LEAST, LONG, WORTH),
-    moves=(Move("device_graphs", "set", "seconds at start-up for each captured size, and memory for them"),),
+    moves=(Move("device_graphs", "set", "seconds at start-up for each captured size, and memory for them"),
+           Move("largest_device_graph", "set", "a longer start and memory for each further size; prompts of other lengths are padded")),
     falsified_by="a capture after the move shows the device waiting as long, or the steps take as long",
     explained_by=("config.eager_mode",),
     cases=(
@@ -103,6 +110,7 @@ RULE = Rule(
         Case("longer gaps are other work", "clear", _case(101, 1_000_000, 2_100_000), says="in 0% of"),
         Case("few of the gaps are launches", "clear", _case(101, 10_000, 50_000, "prefill  none", 1e6), says="prefill: 101 kernels of 10 µs on average, and in 20% of"),
         Case("the device is busy", "clear", _case(101, 49_000, 50_000), says="in 2.0% of"),
+        Case("larger than what is captured", "found", LARGE, says="other steps run as device graphs, of up to 256 tokens, and these have 1,024"),
         Case("a device graph", "clear", _case(101, 10_000, 50_000, "decode  full"), says="one launch starts"),
         Case("copies are not kernels", "not_applicable", _case(101, 10_000, 50_000, kind="memcpy")),
         Case("a table of sums has no times", "blind", {"captures": "capture\nc", "kernels": KERNELS + "c  -  -  kernel  -  9e6"}, says="kernels.start_ns"),
