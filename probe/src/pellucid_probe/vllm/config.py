@@ -47,8 +47,8 @@ PATHS = {
     "speculative_model": "speculative_config.model",
     "prompt_lookup_max": "speculative_config.prompt_lookup_max",
     "prompt_lookup_min": "speculative_config.prompt_lookup_min",
-    "cudagraph_mode": "compilation_config.cudagraph_mode",
-    "max_cudagraph_capture_size": "compilation_config.max_cudagraph_capture_size", "device": "device_config.device_type",
+    "cudagraph_mode": "compilation_config.cudagraph_mode", "device": "device_config.device_type",
+    "max_cudagraph_capture_size": "compilation_config.max_cudagraph_capture_size",
 }  # fmt: skip
 
 MOST_BYTES = 16 << 10           # the largest public configuration seen has 7 KB, most of it lists of layers
