@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -10,8 +11,19 @@ from pathlib import Path
 from pellucid_probe.process import Process
 from pellucid_probe.ring import Record, RingReader
 
+ROOT = Path(__file__).parents[2]
+
 COUNT = 40
 KIND = 1
+# In a process of its own, as multiprocessing leaves one behind that tracks resources.
+PARENT = """
+import multiprocessing, sys
+from tests.probe.test_end import live_and_end
+child = multiprocessing.get_context("spawn").Process(target=live_and_end, args=(sys.argv[1],))
+child.start()
+child.join()
+sys.exit(child.exitcode)
+"""
 
 
 def pack(value: int) -> list[Record]:
@@ -31,10 +43,9 @@ def live_and_end(where: str) -> None:
 
 def test_a_process_that_ends_while_our_thread_is_writing_loses_nothing() -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as where:
-        child = multiprocessing.get_context("spawn").Process(target=live_and_end, args=(where,))
-        child.start()
-        child.join(60)
-        assert child.exitcode == 0
+        command = [sys.executable, "-c", PARENT, where]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
         (ring,) = Path(where).glob("*.ring")
         said = [int.from_bytes(payload, "little") for kind, payload in RingReader(str(ring)).poll() if kind == KIND]
     assert said == list(range(COUNT))
