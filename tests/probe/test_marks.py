@@ -7,7 +7,13 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 from pellucid_probe.kv_records import LOOKED_AT
-from pellucid_probe.vllm.kv.marks import WINDOW, marks
+from pellucid_probe.vllm.kv.marks import WINDOW
+from pellucid_probe.vllm.kv.marks import marks as marks_of
+
+
+def marks(tokens: list[int]) -> list[int]:
+    return marks_of(bytes(token & 0xFF for token in tokens))
+
 
 TOKENS = st.lists(st.integers(0, 200_000), max_size=300)
 

@@ -26,7 +26,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 KV_PROMPT, KV_MORE, KV_TABLE, KV_TAKEN, KV_FREED, KV_CLEARED, KV_LOST, KV_TIER = range(40, 48)
 SHIFTED = 0xFFFFFFFF    # place of the fingerprint of the first block's length from the second token on
 ADRIFT = 0x80000000     # and the block index: place of the fingerprint of a few tokens that may stand anywhere in it
-LOOKED_AT = 4096        # tokens of a prompt, for those: a pass over them takes a quarter of a millisecond
+LOOKED_AT = 4096        # tokens of a prompt, for those: to mark and print so many takes an eighth of a millisecond
 MARKS = 32              # fingerprints of a prompt that are adrift: of many, the smallest, so the same text has the same
 # What became of blocks of an outer tier.
 TIER_STORING, TIER_STORED, TIER_FAILED, TIER_LOADED, TIER_EVICTED, TIER_CLEARED = range(6)

@@ -30,6 +30,7 @@ Inputs = Sequence[Tuple[str, int]]     # what the engine knows a multimodal inpu
 class Lives:
     def __init__(self, key: bytes, number: Callable[[str], int]) -> None:
         self._key, self._number = key, number
+        self._keyed_state = hashlib.blake2b(digest_size=8, key=key)
         self.block_tokens = 0
         self._prompts: "dict[int, int]" = {}     # request → whole blocks of its prompt
 
@@ -84,12 +85,16 @@ class Lives:
 
     def _prints(self, tokens: Sequence[int], whole: int) -> List[Tuple[int, bytes]]:
         size, key = self.block_tokens, self._key
-        words = memoryview(array("q", tokens).tobytes())
-        step = 8 * size
+        raw, step = array("q", tokens).tobytes(), 8 * size
+        words = memoryview(raw)
         found = [(at, keyed_digest(key, words[at * step : (at + 1) * step])) for at in SAMPLED if at < whole]
         if whole and len(tokens) > size:
             found.append((kv.SHIFTED, keyed_digest(key, words[8 : step + 8])))
-        adrift = {keyed_digest(key, words[8 * at : 8 * (at + WINDOW)]): at // size for at in marks(tokens)}
+        adrift = {}
+        for at in marks(raw[::8]):
+            print_ = self._keyed_state.copy()      # half as long as to begin with the key each time
+            print_.update(words[8 * at : 8 * (at + WINDOW)])
+            adrift[print_.digest()] = at // size
         return found + sorted((kv.ADRIFT + adrift[text], text) for text in sorted(adrift)[: kv.MARKS])
 
     def _placed(self, inputs: Inputs) -> List[Tuple[int, bytes]]:
